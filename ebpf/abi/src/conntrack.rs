@@ -1,0 +1,112 @@
+use crate::Addr;
+
+/// A connection as one local pod sees it.
+///
+/// Keys are oriented by endpoint, not by packet: the hooks on a pod's interface see both directions, so one entry
+/// serves both and no half of a pair can be evicted alone. A connection between two pods of one node has an entry for
+/// each of them. The endpoint number is never reused while the node is up, so that a pod that gets the address of a
+/// deleted one inherits nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(C)]
+pub struct ConnKey {
+    /// The pod's own address.
+    pub local: Addr,
+    /// The other side's address as the pod sees it on the wire; for an entry that translates a Service, the Service's.
+    pub remote: Addr,
+    /// [`Endpoint::id`](crate::Endpoint::id).
+    pub endpoint: u32,
+    /// The pod's port, network byte order; an ICMP echo identifier for ICMP.
+    pub local_port_be: u16,
+    /// The other side's port, network byte order; 0 for ICMP.
+    pub remote_port_be: u16,
+    /// IP protocol number.
+    pub proto: u8,
+    /// 0: the flow itself. 1: Service translation, `remote` is the Service's address.
+    pub kind: u8,
+    /// Zero.
+    pub pad: u16,
+}
+
+/// State of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ConnValue {
+    /// Expiry, nanoseconds of the kernel's boot-time clock (`bpf_ktime_get_boot_ns`).
+    pub expires: u64,
+    /// Packets that the pod sent.
+    pub tx_packets: u64,
+    /// Packets that the pod received.
+    pub rx_packets: u64,
+    /// The address on the other side of a translation: in a `kind` 0 entry the Service address that the pod asked for,
+    /// in a `kind` 1 entry the backend. [`Addr::NONE`] when nothing is translated.
+    pub nat_addr: Addr,
+    /// Port to `nat_addr`, network byte order.
+    pub nat_port_be: u16,
+    /// A [`ConnState`].
+    pub state: u8,
+    /// Bits of [`conn_flags`].
+    pub flags: u8,
+    /// In a `kind` 1 entry the backend id, else 0.
+    pub backend: u32,
+}
+
+/// State of a [`ConnValue`]; decides its expiry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ConnState {
+    /// Packets in one direction only.
+    New = 0,
+    /// Packets in both directions.
+    Established = 1,
+    /// TCP FIN seen.
+    Closing = 2,
+    /// TCP RST seen, or FIN in both directions.
+    Closed = 3,
+}
+
+/// Flags of [`ConnValue`].
+pub mod conn_flags {
+    /// The pod opened the connection (else the other side did).
+    pub const OUTBOUND: u8 = 1 << 0;
+    /// FIN seen from the pod.
+    pub const FIN_TX: u8 = 1 << 1;
+    /// FIN seen towards the pod.
+    pub const FIN_RX: u8 = 1 << 2;
+}
+
+/// A translated socket: which Service address the program asked for when it reached a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(C)]
+pub struct OriginKey {
+    /// Socket cookie (`bpf_get_socket_cookie`).
+    pub cookie: u64,
+    /// Backend address.
+    pub addr: Addr,
+    /// Backend port, network byte order.
+    pub port_be: u16,
+    /// IP protocol number.
+    pub proto: u8,
+    /// Zero.
+    pub pad: [u8; 5],
+}
+
+/// The Service address to an [`OriginKey`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct OriginValue {
+    /// Service address.
+    pub addr: Addr,
+    /// Service port, network byte order.
+    pub port_be: u16,
+    /// Zero.
+    pub pad: u16,
+    /// The backend that was chosen.
+    pub backend: u32,
+}
+
+const _: () = {
+    assert!(core::mem::size_of::<ConnKey>() == 44);
+    assert!(core::mem::size_of::<ConnValue>() == 48);
+    assert!(core::mem::size_of::<OriginKey>() == 32);
+    assert!(core::mem::size_of::<OriginValue>() == 24);
+};

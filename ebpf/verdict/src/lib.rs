@@ -1,0 +1,2 @@
+//! Pure decisions of the dataplane.
+#![no_std]
