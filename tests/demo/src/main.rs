@@ -1,3 +1,103 @@
-//! To be written.
+//! A small server and client that runs in test pods: it shows who answered, from where, and what failed.
+//!
+//! One static binary and threads only, so that an image needs nothing else.
 
-fn main() {}
+mod client;
+mod hold;
+mod report;
+mod server;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage:
+  skep-demo serve [--port N] [--drain SECONDS]     HTTP on TCP and datagrams on UDP, IPv4 and IPv6
+  skep-demo load ADDR:PORT [--udp] [--count N] [--seconds N] [--concurrency N] [--interval-ms N] [--timeout-ms N]
+  skep-demo hold ADDR:PORT [--connections N] [--seconds N]
+  skep-demo connect ADDR:PORT                      one connection: prints peer, own address and the answer
+  skep-demo rate ADDR:PORT [--seconds N] [--concurrency N]
+  skep-demo pause";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some((command, rest)) = args.split_first() else { return usage("no command") };
+    let options = match Options::parse(rest) {
+        Ok(options) => options,
+        Err(error) => return usage(&error),
+    };
+    let result = match (command.as_str(), options.target) {
+        ("serve", None) => server::serve(&options),
+        ("pause", None) => server::wait_for_termination(),
+        ("load", Some(target)) => client::load(target, &options),
+        ("rate", Some(target)) => client::rate(target, &options),
+        ("connect", Some(target)) => client::connect(target, &options),
+        ("hold", Some(target)) => hold::hold(target, &options),
+        _ => return usage("unknown command, or a target address is missing"),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("skep-demo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn usage(problem: &str) -> ExitCode {
+    eprintln!("skep-demo: {problem}\n{USAGE}");
+    ExitCode::from(2)
+}
+
+/// Command line options; one set for all commands.
+pub(crate) struct Options {
+    target: Option<std::net::SocketAddr>,
+    port: u16,
+    drain: u64,
+    udp: bool,
+    count: u64,
+    seconds: u64,
+    concurrency: usize,
+    connections: usize,
+    interval_ms: u64,
+    timeout_ms: u64,
+}
+
+impl Options {
+    fn parse(args: &[String]) -> Result<Self, String> {
+        let mut options = Self {
+            target: None,
+            port: 8080,
+            drain: 0,
+            udp: false,
+            count: 0,
+            seconds: 0,
+            concurrency: 1,
+            connections: 1,
+            interval_ms: 0,
+            timeout_ms: 2000,
+        };
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let mut number = || -> Result<u64, String> {
+                let value = args.next().ok_or_else(|| format!("{arg} needs a number"))?;
+                value.parse().map_err(|_| format!("{arg} needs a number, not {value:?}"))
+            };
+            match arg.as_str() {
+                "--port" => options.port = number()?.try_into().map_err(|_| "--port is at most 65535".to_owned())?,
+                "--drain" => options.drain = number()?,
+                "--udp" => options.udp = true,
+                "--count" => options.count = number()?,
+                "--seconds" => options.seconds = number()?,
+                "--concurrency" => options.concurrency = number()?.clamp(1, 1024) as usize,
+                "--connections" => options.connections = number()?.clamp(1, 4096) as usize,
+                "--interval-ms" => options.interval_ms = number()?,
+                "--timeout-ms" => options.timeout_ms = number()?.max(1),
+                _ => {
+                    options.target =
+                        Some(arg.parse().map_err(|_| format!("{arg:?} is neither an option nor ADDR:PORT"))?)
+                }
+            }
+        }
+        Ok(options)
+    }
+}

@@ -1,0 +1,117 @@
+//! `load`, `rate` and `connect`: one new connection (or connected datagram socket) for each request.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::Options;
+use crate::report::Report;
+
+/// Sends `--count` requests, or as many as fit in `--seconds`, and reports who answered.
+pub(crate) fn load(target: SocketAddr, options: &Options) -> io::Result<bool> {
+    let next = AtomicU64::new(0);
+    let count = if options.count == 0 && options.seconds == 0 { 1 } else { options.count };
+    let deadline = (options.seconds > 0).then(|| Instant::now() + Duration::from_secs(options.seconds));
+    let mut total = Report::default();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..options.concurrency)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut report = Report::default();
+                    while (count == 0 || next.fetch_add(1, Ordering::Relaxed) < count)
+                        && deadline.is_none_or(|deadline| Instant::now() < deadline)
+                    {
+                        let begin = Instant::now();
+                        let result = if options.udp { datagram(target, options) } else { request(target, options) };
+                        report.count(result, begin.elapsed().as_micros() as u64);
+                        std::thread::sleep(Duration::from_millis(options.interval_ms));
+                    }
+                    report
+                })
+            })
+            .collect();
+        for worker in workers {
+            if let Ok(report) = worker.join() {
+                total.merge(report);
+            }
+        }
+    });
+    Ok(total.print())
+}
+
+/// Opens and resets connections as fast as it can; prints connections per second.
+pub(crate) fn rate(target: SocketAddr, options: &Options) -> io::Result<bool> {
+    let time = Duration::from_secs(options.seconds.max(1));
+    let begin = Instant::now();
+    let (done, failed) = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..options.concurrency)
+            .map(|_| {
+                scope.spawn(move || {
+                    let (mut done, mut failed) = (0_u64, 0_u64);
+                    while begin.elapsed() < time {
+                        match open_and_reset(target, options) {
+                            Ok(()) => done += 1,
+                            Err(_) => failed += 1,
+                        }
+                    }
+                    (done, failed)
+                })
+            })
+            .collect();
+        workers.into_iter().filter_map(|w| w.join().ok()).fold((0, 0), |sum, (d, f)| (sum.0 + d, sum.1 + f))
+    });
+    let seconds = begin.elapsed().as_secs_f64();
+    println!(r#"{{"per_second":{:.1},"ok":{done},"failed":{failed}}}"#, done as f64 / seconds);
+    Ok(failed == 0 && done > 0)
+}
+
+/// A reset instead of a FIN leaves no TIME_WAIT socket behind, so that ports never run out.
+fn open_and_reset(target: SocketAddr, options: &Options) -> io::Result<()> {
+    let stream = TcpStream::connect_timeout(&target, Duration::from_millis(options.timeout_ms))?;
+    let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
+    nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::Linger, &linger)?;
+    Ok(())
+}
+
+/// One connection: prints what getpeername and getsockname say, and the answer.
+pub(crate) fn connect(target: SocketAddr, options: &Options) -> io::Result<bool> {
+    let mut stream = TcpStream::connect_timeout(&target, Duration::from_millis(options.timeout_ms))?;
+    stream.set_read_timeout(Some(Duration::from_millis(options.timeout_ms)))?;
+    let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
+    let answer = exchange(&mut stream)?;
+    println!(r#"{{"peer":"{peer}","local":"{local}","answer":"{}"}}"#, answer.trim_end());
+    Ok(true)
+}
+
+fn request(target: SocketAddr, options: &Options) -> io::Result<String> {
+    let timeout = Duration::from_millis(options.timeout_ms);
+    let mut stream = TcpStream::connect_timeout(&target, timeout)?;
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_nodelay(true)?;
+    exchange(&mut stream)
+}
+
+fn exchange(stream: &mut TcpStream) -> io::Result<String> {
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    match answer.split_once("\r\n\r\n") {
+        Some((head, body)) if head.contains(" 200 ") => Ok(body.to_owned()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+fn datagram(target: SocketAddr, options: &Options) -> io::Result<String> {
+    let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any)?;
+    socket.set_read_timeout(Some(Duration::from_millis(options.timeout_ms)))?;
+    let mut buffer = [0; 2048];
+    socket.send_to(b"who\n", target)?;
+    let (length, from) = socket.recv_from(&mut buffer)?;
+    // The answer must seem to come from where the question went, or a resolver would throw it away.
+    if from != target {
+        return Err(io::ErrorKind::AddrNotAvailable.into());
+    }
+    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+}
