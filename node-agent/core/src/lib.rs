@@ -1,1 +1,4 @@
-//! To be written.
+//! The node agent's decisions: what its pods, its addresses and its maps must be. Pure: events in, commands out, time
+//! passed in; the shell beside this crate executes.
+
+pub mod dataplane;

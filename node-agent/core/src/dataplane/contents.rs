@@ -1,0 +1,54 @@
+use std::collections::BTreeMap;
+
+use skep_abi::{
+    Addr, Backend, Bits, Endpoint, Frontend, FrontendKey, PeerKey, PortKey, PrefixKey, RuleList, RuleListKey, SlotKey,
+};
+
+use super::{MapWrite, Write};
+
+/// Contents of the maps that the agent owns. Keys of the LPM maps carry their prefix length in front.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MapContents {
+    /// `frontends`.
+    pub frontends: BTreeMap<FrontendKey, Frontend>,
+    /// `slots`.
+    pub slots: BTreeMap<SlotKey, u32>,
+    /// `backends`.
+    pub backends: BTreeMap<u32, Backend>,
+    /// `endpoints`, by host-side interface index.
+    pub endpoints: BTreeMap<u32, Endpoint>,
+    /// `identities`.
+    pub identities: BTreeMap<Addr, u64>,
+    /// `rule_lists`.
+    pub rule_lists: BTreeMap<RuleListKey, RuleList>,
+    /// `peer_rules`.
+    pub peer_rules: BTreeMap<PeerKey, Bits>,
+    /// `port_rules`.
+    pub port_rules: BTreeMap<(u32, PortKey), Bits>,
+    /// `prefixes`.
+    pub prefixes: BTreeMap<(u32, PrefixKey), Bits>,
+}
+
+impl MapContents {
+    /// What the maps hold after `write`.
+    pub fn apply(&mut self, write: &MapWrite) {
+        match *write {
+            MapWrite::Frontend(write) => set(&mut self.frontends, write),
+            MapWrite::Slot(write) => set(&mut self.slots, write),
+            MapWrite::Backend(write) => set(&mut self.backends, write),
+            MapWrite::Endpoint(write) => set(&mut self.endpoints, write),
+            MapWrite::Identity(write) => set(&mut self.identities, write),
+            MapWrite::RuleList(write) => set(&mut self.rule_lists, write),
+            MapWrite::PeerRules(write) => set(&mut self.peer_rules, write),
+            MapWrite::PortRules(write) => set(&mut self.port_rules, write),
+            MapWrite::Prefix(write) => set(&mut self.prefixes, write),
+        }
+    }
+}
+
+fn set<K: Ord, V>(map: &mut BTreeMap<K, V>, write: Write<K, V>) {
+    match write {
+        Write::Put(key, value) => map.insert(key, value),
+        Write::Delete(key) => map.remove(&key),
+    };
+}

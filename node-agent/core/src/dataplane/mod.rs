@@ -1,0 +1,37 @@
+//! From API objects to map contents.
+//!
+//! ```text
+//!  stream ──► Event ──► Index::apply ┐                        ┌► Index::drain ──► [MapWrite]  (in a safe order)
+//!  CNI    ──► LocalEndpoint ─────────┼─► Services, Policies ──┼► Index::routes                (for netlink)
+//!  maps   ──► MapContents ───────────┘                        └► Index::names                 (for people)
+//! ```
+//!
+//! [`Index`] is a synchronous fold. It keeps what the kernel holds ([`MapContents`]) beside what the objects ask for and
+//! emits the difference, so that a restart that finds nothing changed writes nothing.
+
+mod address;
+mod contents;
+mod endpoint;
+mod event;
+mod identity;
+mod index;
+mod invalid;
+mod names;
+mod object;
+mod selector;
+mod write;
+
+pub use address::{Cidr, abi_addr};
+pub use contents::MapContents;
+pub use endpoint::LocalEndpoint;
+pub use event::{Change, Event};
+pub use identity::identity_hash;
+pub use index::Index;
+pub use invalid::{Invalid, Problem};
+pub use names::{BackendName, IdentityName, Names, PodName, RuleListName, RuleName, ServiceName};
+pub use object::{
+    Endpoint, EndpointPort, EndpointSlice, IpBlock, Kind, Labels, Namespace, NetworkPolicy, NodeRoute, ObjectName,
+    ObjectRef, PodPeer, PolicyPeer, PolicyPort, PolicyPorts, PolicyRule, Protocol, Service, ServicePort, Workload,
+};
+pub use selector::{Requirement, Selector};
+pub use write::{MapWrite, Write};
