@@ -2,3 +2,4 @@
 //! passed in; the shell beside this crate executes.
 
 pub mod dataplane;
+pub mod ipam;

@@ -25,7 +25,8 @@ impl Pool {
     /// Leaves out the first and, for IPv4, the last address of the range: programs take them for the network's and the
     /// broadcast address.
     pub(super) fn new(range: &Cidr) -> Self {
-        let bits = if range.addr().is_ipv4() { 32 } else { 128 } - range.prefix_len();
+        let family_bits: u8 = if range.addr().is_ipv4() { 32 } else { 128 };
+        let bits = family_bits - range.prefix_len();
         let all = 1u32.checked_shl(bits.into()).unwrap_or(u32::MAX);
         let (skip, size) = match (range.addr(), all) {
             (_, 1 | 2) => (0, all),
