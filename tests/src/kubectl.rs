@@ -84,3 +84,36 @@ impl Kubectl {
         Ok(serde_json::from_str(&self.run(&format!("{line} -o json"))?)?)
     }
 }
+
+/// The oldest and the newest kubectl at hand: those in PATH and beside them, and what `cargo xtask test` unpacked.
+pub fn programs() -> Result<Vec<PathBuf>> {
+    let mut found: Vec<(Vec<u32>, PathBuf)> = Vec::new();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    dirs.push(crate::workspace::target_dir().join("kubernetes-client/usr/bin"));
+    // A dispatcher's versioned programs are beside the program that its link in PATH leads to.
+    let real = |dir: &PathBuf| dir.join("kubectl").canonicalize().ok()?.parent().map(Path::to_owned);
+    dirs.extend(dirs.iter().filter_map(real).collect::<Vec<_>>());
+    for dir in dirs {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name == "kubectl" || name.starts_with("kubectl.1.") {
+                found.extend(version(&entry.path()).map(|version| (version, entry.path())));
+            }
+        }
+    }
+    found.sort();
+    let (Some(oldest), Some(newest)) = (found.first(), found.last()) else { bail!("there is no kubectl") };
+    Ok(if oldest.0 == newest.0 { vec![newest.1.clone()] } else { vec![oldest.1.clone(), newest.1.clone()] })
+}
+
+/// Major and minor version of a kubectl; `None` for what is none.
+fn version(program: &Path) -> Option<Vec<u32>> {
+    let output = Command::new(program).args(["version", "--client", "-o", "json"]).output().ok()?;
+    let version: Value = serde_json::from_slice(&output.stdout).ok()?;
+    let number = |field: &str| {
+        let text = version["clientVersion"][field].as_str()?;
+        text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()
+    };
+    Some(vec![number("major")?, number("minor")?])
+}

@@ -7,8 +7,12 @@ pub mod cgroup;
 mod cluster;
 pub mod command;
 pub mod image;
+pub mod kind;
 pub mod kubectl;
+pub mod manifest;
 pub mod namespaces;
+pub mod proxy;
+pub mod testbed;
 pub mod workspace;
 
 pub use cluster::{Cluster, Member, Spec};
