@@ -18,6 +18,7 @@ pub mod field;
 pub mod meta;
 pub mod openapi;
 pub mod patch;
+pub mod quantity;
 pub mod resource;
 pub mod resources;
 pub mod schema;
