@@ -64,6 +64,12 @@ pub mod map {
     pub const EVENTS: &str = "events";
     /// Index 0 -> [`Config`](crate::Config). Array.
     pub const CONFIG: &str = "config";
+
+    /// Every map.
+    pub const ALL: [&str; 14] = [
+        FRONTENDS, SLOTS, BACKENDS, ORIGINS, CONNTRACK, ENDPOINTS, IDENTITIES, RULE_LISTS, PEER_RULES, PORT_RULES, PREFIXES,
+        DROPS, EVENTS, CONFIG,
+    ];
 }
 
 /// Node-wide settings, read by every program. One entry, index 0.

@@ -1,1 +1,35 @@
-//! To be written.
+//! Skep's dataplane as the agent sees it: the kernel object loaded, its maps and links pinned, typed access to both.
+//!
+//! This crate executes and does not decide: what is written into the maps is computed by `skep-agent-core`, what the
+//! kernel does with it by `skep-verdict` and `skep-ebpf`. Layouts are `skep-abi`'s.
+//!
+//! ```text
+//! BPF_DIR/v1/maps/frontends ...      every map, by its name in skep_abi::map
+//! BPF_DIR/v1/links/cgroup-connect4   socket hooks
+//! BPF_DIR/v1/links/pod-7-from        hooks on the host side (interface index 7) of a pod's interface
+//! BPF_DIR/v1/links/pod-7-to
+//! ```
+//!
+//! The directory carries [`skep_abi::VERSION`]. [`Dataplane::open`] adopts what is pinned there: maps are reused and
+//! programs of running links are exchanged in place, so that no packet passes without them.
+
+mod dataplane;
+mod drops;
+mod error;
+mod events;
+mod maps;
+mod object;
+mod pins;
+mod prefix_table;
+mod setting;
+mod table;
+
+pub use dataplane::{Dataplane, Options};
+pub use drops::{DropCounters, DropTotal};
+pub use error::Error;
+pub use events::Events;
+pub use maps::{MapUse, Maps};
+pub use prefix_table::PrefixTable;
+pub use setting::Setting;
+pub use table::Table;
+
