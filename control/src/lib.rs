@@ -1,1 +1,11 @@
-//! To be written.
+//! The control service: Kubernetes REST and Skep gRPC on one port, over one store.
+
+pub mod api;
+pub mod cidr;
+pub mod config;
+pub mod durable;
+pub mod pki;
+pub mod tls;
+
+/// The store that the service runs on.
+pub type Backend = skep_store::RedbStore;
