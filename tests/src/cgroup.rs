@@ -58,12 +58,14 @@ pub fn kill_all(dir: &Path) -> Result<()> {
 pub fn remove_everywhere(name: &str) -> Result<()> {
     for (_, root) in hierarchies()? {
         for dir in walk(&root.join(name)).into_iter().rev() {
-            wait_until(&format!("{} can be removed", dir.display()), Duration::from_secs(10), || {
-                match fs::remove_dir(&dir) {
+            wait_until(
+                &format!("{} can be removed", dir.display()),
+                Duration::from_secs(10),
+                || match fs::remove_dir(&dir) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => Ok(false),
                     _ => Ok(true),
-                }
-            })?;
+                },
+            )?;
         }
     }
     Ok(())

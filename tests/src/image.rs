@@ -22,7 +22,9 @@ const STATIC_BUSYBOX: &str = "/bin/busybox";
 /// Writes the archive of all four images, unless it is there and newer than what it is made of.
 pub fn build(demo: &Path, archive: &Path) -> Result<()> {
     let modified = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
-    let fresh = modified(archive).is_some_and(|made| [modified(demo), modified(Path::new(STATIC_BUSYBOX))].into_iter().flatten().all(|source| source < made));
+    let fresh = modified(archive).is_some_and(|made| {
+        [modified(demo), modified(Path::new(STATIC_BUSYBOX))].into_iter().flatten().all(|source| source < made)
+    });
     if fresh {
         return Ok(());
     }
@@ -33,7 +35,8 @@ pub fn build(demo: &Path, archive: &Path) -> Result<()> {
     layout.image(PAUSE, &[&program], json!({"Entrypoint": ["/skep-demo", "pause"], "Env": path}));
     layout.image(BUSYBOX, &[&busybox], json!({"Cmd": ["sh"], "Env": path}));
     for (name, version) in [(DEMO_V1, "1"), (DEMO_V2, "2")] {
-        let config = json!({"Entrypoint": ["/skep-demo"], "Cmd": ["serve"], "Env": path, "Labels": {"version": version}});
+        let config =
+            json!({"Entrypoint": ["/skep-demo"], "Cmd": ["serve"], "Env": path, "Labels": {"version": version}});
         layout.image(name, &[&busybox, &program], config);
     }
     layout.write(archive)
@@ -68,7 +71,10 @@ fn busybox_files() -> Result<Vec<Entry>> {
         Entry::program("bin/busybox", Path::new(STATIC_BUSYBOX))?,
         Entry {
             path: "etc/passwd".to_owned(),
-            kind: EntryKind::File(b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n".to_vec(), 0o644),
+            kind: EntryKind::File(
+                b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n".to_vec(),
+                0o644,
+            ),
         },
         Entry { path: "etc/group".to_owned(), kind: EntryKind::File(b"root:x:0:\nnogroup:x:65534:\n".to_vec(), 0o644) },
     ];

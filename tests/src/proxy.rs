@@ -37,7 +37,8 @@ impl Proxy {
     /// Starts it on a free port of the loopback interface.
     pub fn start(kubectl: &Kubectl) -> Result<Self> {
         let mut command = kubectl.command("proxy --port=0");
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("cannot run kubectl proxy")?;
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("cannot run kubectl proxy")?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no standard output")?).read_line(&mut line)?;
         let Some(address) = line.trim().strip_prefix("Starting to serve on ") else {

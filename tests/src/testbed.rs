@@ -89,7 +89,8 @@ impl TestCluster {
     /// Runs `skep` on a node.
     pub fn skep(&self, node: &str, line: &str) -> Result<Output> {
         let skep = crate::workspace::program("skep")?;
-        let argv: Vec<&str> = std::iter::once(skep.to_str().context("path is not UTF-8")?).chain(line.split_whitespace()).collect();
+        let argv: Vec<&str> =
+            std::iter::once(skep.to_str().context("path is not UTF-8")?).chain(line.split_whitespace()).collect();
         self.run_on_node(node, &argv)
     }
 

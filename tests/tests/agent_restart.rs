@@ -31,7 +31,8 @@ fn restart_is_invisible() -> Result<()> {
     let address = kubectl.run("get service web -o jsonpath={.spec.clusterIP}")?;
     let before = containers(&cluster)?;
 
-    let load = cluster.demo_in_background(&client, &format!("load {address}:80 --seconds 20 --concurrency 4 --interval-ms 2"))?;
+    let load = cluster
+        .demo_in_background(&client, &format!("load {address}:80 --seconds 20 --concurrency 4 --interval-ms 2"))?;
     let hold = cluster.demo_in_background(&client, &format!("hold {address}:80 --seconds 20 --connections 20"))?;
     std::thread::sleep(Duration::from_secs(1));
     for round in 0..3 {

@@ -91,13 +91,29 @@ fn big_bodies(proxy: &Proxy) -> Result<()> {
     let mut big = config_map("big");
     big["data"]["k"] = json!("x".repeat(10 << 20));
     expect("a 10 MB body", &proxy.post(CONFIG_MAPS, &big)?, 413, "RequestEntityTooLarge", &[])?;
-    let deep = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{}1{}}}"#, r#"{"a":"#.repeat(10_000), "}".repeat(10_000));
-    expect("JSON 10,000 deep", &proxy.request("POST", CONFIG_MAPS, "application/json", deep.as_bytes())?, 400, "BadRequest", &[])
+    let deep = format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{}1{}}}"#,
+        r#"{"a":"#.repeat(10_000),
+        "}".repeat(10_000)
+    );
+    expect(
+        "JSON 10,000 deep",
+        &proxy.request("POST", CONFIG_MAPS, "application/json", deep.as_bytes())?,
+        400,
+        "BadRequest",
+        &[],
+    )
 }
 
 fn all_bad_input(proxy: &Proxy, created: &Value) -> Result<()> {
     let post = |path: &str, kind: &str, body: &[u8]| proxy.request("POST", path, kind, body);
-    expect("malformed JSON", &post(CONFIG_MAPS, "application/json", b"{\"apiVersion\": \"v1\",")?, 400, "BadRequest", &[])?;
+    expect(
+        "malformed JSON",
+        &post(CONFIG_MAPS, "application/json", b"{\"apiVersion\": \"v1\",")?,
+        400,
+        "BadRequest",
+        &[],
+    )?;
     expect("malformed YAML", &post(CONFIG_MAPS, "application/yaml", b"a: [b\nc: : d")?, 400, "BadRequest", &[])?;
     let mut wrong = deployment("wrong");
     wrong["spec"]["replicas"] = json!("three");
@@ -105,13 +121,30 @@ fn all_bad_input(proxy: &Proxy, created: &Value) -> Result<()> {
     expect("no kind", &proxy.post(CONFIG_MAPS, &json!({"apiVersion": "v1"}))?, 400, "BadRequest", &[])?;
 
     let ports = json!([{"name": "a", "port": 80}, {"name": "a", "port": 80}]);
-    expect("duplicate ports", &proxy.post(SERVICES, &service(ports))?, 422, "Invalid",
-        &["spec.ports[1].name FieldValueDuplicate", "spec.ports[1] FieldValueDuplicate"])?;
-    expect("a port out of range", &proxy.post(SERVICES, &service(json!([{"port": 70000}])))?, 422, "Invalid", &["spec.ports[0].port FieldValueInvalid"])?;
+    expect(
+        "duplicate ports",
+        &proxy.post(SERVICES, &service(ports))?,
+        422,
+        "Invalid",
+        &["spec.ports[1].name FieldValueDuplicate", "spec.ports[1] FieldValueDuplicate"],
+    )?;
+    expect(
+        "a port out of range",
+        &proxy.post(SERVICES, &service(json!([{"port": 70000}])))?,
+        422,
+        "Invalid",
+        &["spec.ports[0].port FieldValueInvalid"],
+    )?;
 
     let mut mismatch = deployment("mismatch");
     mismatch["spec"]["template"]["metadata"]["labels"] = json!({"app": "other"});
-    expect("a selector that does not match", &proxy.post(DEPLOYMENTS, &mismatch)?, 422, "Invalid", &["spec.template.metadata.labels FieldValueInvalid"])?;
+    expect(
+        "a selector that does not match",
+        &proxy.post(DEPLOYMENTS, &mismatch)?,
+        422,
+        "Invalid",
+        &["spec.template.metadata.labels FieldValueInvalid"],
+    )?;
 
     let path = format!("{DEPLOYMENTS}/web");
     let mut changed = proxy.get(&path)?.json();
@@ -120,16 +153,34 @@ fn all_bad_input(proxy: &Proxy, created: &Value) -> Result<()> {
     if let Some(metadata) = changed["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");
     }
-    expect("an immutable selector", &proxy.put(&path, &changed)?, 422, "Invalid", &["spec.selector FieldValueInvalid"])?;
+    expect(
+        "an immutable selector",
+        &proxy.put(&path, &changed)?,
+        422,
+        "Invalid",
+        &["spec.selector FieldValueInvalid"],
+    )?;
 
     let path = format!("{SERVICES}/web");
     let mut moved = proxy.get(&path)?.json();
     moved["spec"]["clusterIP"] = json!("10.96.200.200");
     moved["spec"]["clusterIPs"][0] = json!("10.96.200.200");
-    expect("an immutable cluster IP", &proxy.put(&path, &moved)?, 422, "Invalid", &["spec.clusterIPs[0] FieldValueInvalid"])?;
+    expect(
+        "an immutable cluster IP",
+        &proxy.put(&path, &moved)?,
+        422,
+        "Invalid",
+        &["spec.clusterIPs[0] FieldValueInvalid"],
+    )?;
 
     let long = "x".repeat(254);
-    expect("an overlong name", &proxy.post(CONFIG_MAPS, &config_map(&long))?, 422, "Invalid", &["metadata.name FieldValueInvalid"])?;
+    expect(
+        "an overlong name",
+        &proxy.post(CONFIG_MAPS, &config_map(&long))?,
+        422,
+        "Invalid",
+        &["metadata.name FieldValueInvalid"],
+    )?;
     big_bodies(proxy)?;
 
     expect("a stale resourceVersion", &proxy.put(&format!("{CONFIG_MAPS}/stale"), created)?, 409, "Conflict", &[])?;

@@ -38,12 +38,7 @@ fn two_clusters_side_by_side() -> Result<()> {
     }
     let [left, right] = clusters;
     drop(left);
-    right.wait_for(
-        &right.kubectl(),
-        "get pod alone -o jsonpath={.status.phase}",
-        "Running",
-        Duration::from_secs(5),
-    )
+    right.wait_for(&right.kubectl(), "get pod alone -o jsonpath={.status.phase}", "Running", Duration::from_secs(5))
 }
 
 #[test]

@@ -80,7 +80,8 @@ fn acknowledged_writes_survive() -> Result<()> {
     let names = "get pods -o jsonpath={range.items[*]}{.metadata.uid}{.status.containerStatuses[*].restartCount}{end}";
     let pods = kubectl.run(names)?;
 
-    let load = cluster.demo_in_background(&client, &format!("load {address}:80 --seconds 30 --concurrency 2 --interval-ms 5"))?;
+    let load = cluster
+        .demo_in_background(&client, &format!("load {address}:80 --seconds 30 --concurrency 2 --interval-ms 5"))?;
     let hold = cluster.demo_in_background(&client, &format!("hold {address}:80 --seconds 30 --connections 10"))?;
     let proxy = Proxy::start(&kubectl)?;
     let stop = AtomicBool::new(false);
@@ -109,12 +110,28 @@ fn acknowledged_writes_survive() -> Result<()> {
         items.iter().filter_map(|item| Some((item["metadata"]["name"].as_str()?, item))).collect();
     ensure!(acknowledged.len() > KILLS, "only {} writes were acknowledged", acknowledged.len());
     for write in &acknowledged {
-        let object = stored.get(write.name.as_str()).with_context(|| format!("{} was acknowledged and is lost", write.name))?;
-        ensure!(object["data"]["value"] == write.value.to_string(), "{}: {object}, acknowledged {}", write.name, write.value);
-        ensure!(object["metadata"]["resourceVersion"] == write.revision, "{}: {object}, acknowledged {}", write.name, write.revision);
+        let object =
+            stored.get(write.name.as_str()).with_context(|| format!("{} was acknowledged and is lost", write.name))?;
+        ensure!(
+            object["data"]["value"] == write.value.to_string(),
+            "{}: {object}, acknowledged {}",
+            write.name,
+            write.value
+        );
+        ensure!(
+            object["metadata"]["resourceVersion"] == write.revision,
+            "{}: {object}, acknowledged {}",
+            write.name,
+            write.revision
+        );
     }
     let (load, hold) = (load.report()?, hold.report()?);
-    println!("{KILLS} kills, {} acknowledged writes, {} requests, {} on old connections", acknowledged.len(), load.ok, hold.ok);
+    println!(
+        "{KILLS} kills, {} acknowledged writes, {} requests, {} on old connections",
+        acknowledged.len(),
+        load.ok,
+        hold.ok
+    );
     ensure!(load.failed == 0 && hold.failed == 0, "{load:?} {hold:?}");
     ensure!(kubectl.run(names)? == pods, "a pod was replaced or restarted");
     Ok(())

@@ -46,7 +46,8 @@ fn pods_are_replaced() -> Result<()> {
     })?;
 
     // A node whose agent and runtime are gone is NotReady, and its pods run elsewhere.
-    let load = cluster.demo_in_background(&client, &format!("load {address}:80 --seconds 30 --concurrency 2 --interval-ms 5"))?;
+    let load = cluster
+        .demo_in_background(&client, &format!("load {address}:80 --seconds 30 --concurrency 2 --interval-ms 5"))?;
     cluster.kill(Member::Agent("node-2"))?;
     cluster.kill(Member::Runtime("node-2"))?;
     let status = r#"get node node-2 -o jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;

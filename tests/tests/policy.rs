@@ -44,11 +44,15 @@ spec:
 /// Asks until the answer is as expected: a policy takes a moment to reach the maps.
 fn expect(cluster: &TestCluster, client: &PodPlace, target: &str, allowed: bool) -> Result<()> {
     let mut last = String::new();
-    skep_tests::command::wait_until(&format!("{} to {target}: allowed is {allowed}", client.name), Duration::from_secs(15), || {
-        let report = cluster.demo(client, &format!("load {target} --count 1 --timeout-ms 300"))?;
-        last = format!("{report:?}");
-        Ok((report.failed == 0) == allowed)
-    })
+    skep_tests::command::wait_until(
+        &format!("{} to {target}: allowed is {allowed}", client.name),
+        Duration::from_secs(15),
+        || {
+            let report = cluster.demo(client, &format!("load {target} --count 1 --timeout-ms 300"))?;
+            last = format!("{report:?}");
+            Ok((report.failed == 0) == allowed)
+        },
+    )
     .context(last)?;
     // And it stays so.
     let report = cluster.demo(client, &format!("load {target} --count 5 --timeout-ms 300"))?;

@@ -39,10 +39,14 @@ fn start(cluster: &TestCluster) -> Result<PodPlace> {
 /// 10,000 requests of each family and protocol: none fails, every server answers, the client sees the Service's address.
 fn every_family_and_protocol(cluster: &TestCluster, client: &PodPlace) -> Result<()> {
     let servers = servers(cluster)?;
-    ensure!(servers.values().any(|node| node == "node-1") && servers.values().any(|node| node == "node-2"), "{servers:?}");
+    ensure!(
+        servers.values().any(|node| node == "node-1") && servers.values().any(|node| node == "node-2"),
+        "{servers:?}"
+    );
     for address in cluster_ips(cluster, "web")? {
         for protocol in ["", "--udp"] {
-            let report = cluster.demo(client, &format!("load {address}:80 --count 10000 --concurrency 4 {protocol}"))?;
+            let report =
+                cluster.demo(client, &format!("load {address}:80 --count 10000 --concurrency 4 {protocol}"))?;
             println!("{address} {protocol}: {} answered by {:?}", report.ok, report.answers);
             ensure!(report.failed == 0 && report.ok == 10_000, "{address} {protocol}: {report:?}");
             ensure!(report.answers.keys().eq(servers.keys()), "{address} {protocol}: {report:?}, servers {servers:?}");
@@ -104,7 +108,8 @@ fn no_rule_anywhere(cluster: &TestCluster) -> Result<()> {
             let output = cluster.run_on_node(&node, argv)?;
             ensure!(output.status.success(), "{argv:?}: {}", String::from_utf8_lossy(&output.stderr));
             let text = String::from_utf8_lossy(&output.stdout);
-            let rules: Vec<&str> = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()).collect();
+            let rules: Vec<&str> =
+                text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()).collect();
             ensure!(rules.is_empty(), "{node} {argv:?}: {rules:?}");
         }
     }
@@ -116,7 +121,8 @@ fn rolling_update_loses_nothing(cluster: &TestCluster, client: &PodPlace) -> Res
     let kubectl = cluster.kubectl();
     let [address, _] = cluster_ips(cluster, "web")?;
     let before = servers(cluster)?;
-    let load = cluster.demo_in_background(client, &format!("load {address}:80 --seconds 25 --concurrency 4 --interval-ms 2"))?;
+    let load = cluster
+        .demo_in_background(client, &format!("load {address}:80 --seconds 25 --concurrency 4 --interval-ms 2"))?;
     kubectl.run(&format!("set image deployment/web server={}", image::DEMO_V2))?;
     kubectl.run("rollout status deployment/web --timeout=60s")?;
     std::thread::sleep(Duration::from_secs(1));

@@ -32,25 +32,93 @@ fn as_on_kubernetes() -> Result<()> {
 
 fn apply_and_look(kubectl: &Kubectl) -> Result<()> {
     let manifests = manifest::join([manifest::deployment("web", 3), manifest::service("web")]);
-    contains_all("apply", &kubectl.feed("apply -f -", &manifests)?, &["deployment.apps/web created", "service/web created"])?;
-    contains_all("apply again", &kubectl.feed("apply -f -", &manifests)?, &["deployment.apps/web unchanged", "service/web unchanged"])?;
-    contains_all("rollout status", &kubectl.run("rollout status deployment/web --timeout=60s")?, &["successfully rolled out"])?;
+    contains_all(
+        "apply",
+        &kubectl.feed("apply -f -", &manifests)?,
+        &["deployment.apps/web created", "service/web created"],
+    )?;
+    contains_all(
+        "apply again",
+        &kubectl.feed("apply -f -", &manifests)?,
+        &["deployment.apps/web unchanged", "service/web unchanged"],
+    )?;
+    contains_all(
+        "rollout status",
+        &kubectl.run("rollout status deployment/web --timeout=60s")?,
+        &["successfully rolled out"],
+    )?;
     kubectl.run("wait --for=condition=Available deployment/web --timeout=30s")?;
 
     let pods = kubectl.run("get pods -o wide")?;
-    contains_all("get pods", &pods, &["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "1/1", "Running", "node-1", "node-2", "10.244."])?;
+    contains_all(
+        "get pods",
+        &pods,
+        &["NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP", "NODE", "1/1", "Running", "node-1", "node-2", "10.244."],
+    )?;
     ensure!(pods.lines().count() == 4, "{pods}");
     contains_all("get deployment", &kubectl.run("get deployment web")?, &["READY", "UP-TO-DATE", "AVAILABLE", "3/3"])?;
-    contains_all("get all", &kubectl.run("get all")?, &["deployment.apps/web", "replicaset.apps/web-", "service/web", "pod/web-"])?;
+    contains_all(
+        "get all",
+        &kubectl.run("get all")?,
+        &["deployment.apps/web", "replicaset.apps/web-", "service/web", "pod/web-"],
+    )?;
     let endpoints = kubectl.run("get endpoints web")?;
     contains_all("get endpoints", &endpoints, &["ENDPOINTS", ":8080"])?;
-    ensure!(kubectl.json("get endpointslices -l kubernetes.io/service-name=web")?["items"].as_array().map(Vec::len) == Some(2));
+    ensure!(
+        kubectl.json("get endpointslices -l kubernetes.io/service-name=web")?["items"].as_array().map(Vec::len)
+            == Some(2)
+    );
 
     let pod = kubectl.run("get pods -o jsonpath={.items[0].metadata.name}")?;
-    contains_all("describe pod", &kubectl.run(&format!("describe pod {pod}"))?, &["Name:", "Node:", "Status:", "Running", "Controlled By:", "ReplicaSet/web-", "Readiness:", "Conditions:", "QoS Class:", "Scheduled", "Pulled", "Created", "Started"])?;
-    contains_all("describe node", &kubectl.run("describe node node-1")?, &["Conditions:", "Ready", "Addresses:", "InternalIP", "Capacity:", "System Info:", "Non-terminated Pods:", "PodCIDR"])?;
-    contains_all("describe service", &kubectl.run("describe service web")?, &["Selector:", "app=web", "IP Families:", "Endpoints:", ":8080", "TargetPort:"])?;
-    contains_all("describe deployment", &kubectl.run("describe deployment web")?, &["StrategyType:", "RollingUpdate", "3 desired | 3 updated | 3 total | 3 available", "NewReplicaSet:", "ScalingReplicaSet"])?;
+    contains_all(
+        "describe pod",
+        &kubectl.run(&format!("describe pod {pod}"))?,
+        &[
+            "Name:",
+            "Node:",
+            "Status:",
+            "Running",
+            "Controlled By:",
+            "ReplicaSet/web-",
+            "Readiness:",
+            "Conditions:",
+            "QoS Class:",
+            "Scheduled",
+            "Pulled",
+            "Created",
+            "Started",
+        ],
+    )?;
+    contains_all(
+        "describe node",
+        &kubectl.run("describe node node-1")?,
+        &[
+            "Conditions:",
+            "Ready",
+            "Addresses:",
+            "InternalIP",
+            "Capacity:",
+            "System Info:",
+            "Non-terminated Pods:",
+            "PodCIDR",
+        ],
+    )?;
+    contains_all(
+        "describe service",
+        &kubectl.run("describe service web")?,
+        &["Selector:", "app=web", "IP Families:", "Endpoints:", ":8080", "TargetPort:"],
+    )?;
+    contains_all(
+        "describe deployment",
+        &kubectl.run("describe deployment web")?,
+        &[
+            "StrategyType:",
+            "RollingUpdate",
+            "3 desired | 3 updated | 3 total | 3 available",
+            "NewReplicaSet:",
+            "ScalingReplicaSet",
+        ],
+    )?;
     contains_all("logs", &kubectl.run(&format!("logs {pod}"))?, &["serving as web-"])?;
     contains_all("logs by deployment", &kubectl.run("logs deployment/web --tail=1")?, &["serving as web-"])?;
     Ok(())
@@ -82,8 +150,13 @@ fn change(kubectl: &Kubectl) -> Result<()> {
 
 fn delete(kubectl: &Kubectl, namespace: &str) -> Result<()> {
     let pod = kubectl.run("get pods --field-selector=status.phase=Running -o jsonpath={.items[0].metadata.name}")?;
-    contains_all("delete", &kubectl.run("delete deployment/web service/web")?, &["deployment.apps \"web\" deleted", "service \"web\" deleted"])?;
-    kubectl.run(&format!("wait --for=delete pod/{pod} --timeout=60s"))
+    contains_all(
+        "delete",
+        &kubectl.run("delete deployment/web service/web")?,
+        &["deployment.apps \"web\" deleted", "service \"web\" deleted"],
+    )?;
+    kubectl
+        .run(&format!("wait --for=delete pod/{pod} --timeout=60s"))
         .or_else(|error| if error.to_string().contains("NotFound") { Ok(String::new()) } else { Err(error) })?;
     kubectl.run(&format!("delete namespace {namespace} --timeout=60s"))?;
     let gone = kubectl.output(&format!("get namespace {namespace}"))?;
@@ -96,7 +169,8 @@ fn delete(kubectl: &Kubectl, namespace: &str) -> Result<()> {
 fn unschedulable_says_why() -> Result<()> {
     let cluster = TestCluster::up(Spec::new("t-pending", 2))?;
     let kubectl = cluster.kubectl();
-    let pod = manifest::client("huge", "node-1", "app: huge").replace("    args: [pause]", "    args: [pause]\n    resources: {requests: {cpu: 1000}}");
+    let pod = manifest::client("huge", "node-1", "app: huge")
+        .replace("    args: [pause]", "    args: [pause]\n    resources: {requests: {cpu: 1000}}");
     kubectl.feed("apply -f -", &pod)?;
     let message = r#"get pod huge -o jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}"#;
     let mut text = String::new();
@@ -104,7 +178,11 @@ fn unschedulable_says_why() -> Result<()> {
         text = kubectl.run(message)?;
         Ok(!text.is_empty())
     })?;
-    contains_all("PodScheduled", &text, &["0/2 nodes are available", "1 Insufficient cpu", "1 node(s) didn't match Pod's node affinity/selector"])?;
+    contains_all(
+        "PodScheduled",
+        &text,
+        &["0/2 nodes are available", "1 Insufficient cpu", "1 node(s) didn't match Pod's node affinity/selector"],
+    )?;
     let events = kubectl.run("get events")?;
     contains_all("events", &events, &["FailedScheduling", "pod/huge"])
 }
@@ -114,8 +192,10 @@ fn unschedulable_says_why() -> Result<()> {
 fn pods_that_end() -> Result<()> {
     let cluster = TestCluster::up(Spec::new("t-ends", 1))?;
     let kubectl = cluster.kubectl();
-    kubectl.feed("apply -f -", &format!(
-        r#"apiVersion: v1
+    kubectl.feed(
+        "apply -f -",
+        &format!(
+            r#"apiVersion: v1
 kind: ConfigMap
 metadata: {{name: settings}}
 data: {{colour: amber}}
@@ -144,8 +224,9 @@ spec:
     - {{name: settings, mountPath: /settings}}
     - {{name: scratch, mountPath: /scratch}}
 "#,
-        busybox = image::BUSYBOX
-    ))?;
+            busybox = image::BUSYBOX
+        ),
+    )?;
     cluster.wait_for(&kubectl, "get pod once -o jsonpath={.status.phase}", "Failed", Duration::from_secs(30))?;
     let code = kubectl.run("get pod once -o jsonpath={.status.containerStatuses[0].state.terminated.exitCode}")?;
     ensure!(code == "3", "exit code {code}");

@@ -87,10 +87,7 @@ pub(super) fn add_node(prefix: &str, node: &str, addresses: &[String; 2]) -> Res
     run(&mut words(&format!("ip netns add {netns}")))?;
     ip_batch(
         Some(&fabric),
-        &[
-            format!("link add {node} type veth peer name eth0 netns {netns}"),
-            format!("link set {node} master br0 up"),
-        ],
+        &[format!("link add {node} type veth peer name eth0 netns {netns}"), format!("link set {node} master br0 up")],
     )?;
     let [v4, v6] = addresses;
     ip_batch(

@@ -94,7 +94,9 @@ impl Node<'_> {
     pub(super) fn import(&self, archive: &Path) -> Result<()> {
         let mut argv = vec!["nsenter".to_owned()];
         argv.extend(enter_node(self.holder_pid()?));
-        argv.extend(["ctr", "--address", RUNTIME_SOCKET, "--namespace", "k8s.io", "images", "import"].map(str::to_owned));
+        argv.extend(
+            ["ctr", "--address", RUNTIME_SOCKET, "--namespace", "k8s.io", "images", "import"].map(str::to_owned),
+        );
         run(command(&argv[0], &argv[1..]).arg(archive)).map(drop)
     }
 

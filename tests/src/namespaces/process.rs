@@ -77,4 +77,3 @@ impl Process {
 pub(super) fn enter_node(pid: i32) -> Vec<String> {
     ["--target", &pid.to_string(), "--mount", "--uts", "--net"].map(str::to_owned).to_vec()
 }
-
