@@ -135,7 +135,7 @@ impl History {
         let start = self.index(after);
         let end = self.entries.len().min(start + SCAN);
         let mut records = self.entries.range(start..end).map(|entry| &entry.record);
-        let found = records.find(|record| record.changes.iter().any(|change| range.contains(change.key())));
+        let found = records.find(|record| record.touches(range));
         Ok(found.map_or(Scan::NothingUpTo(self.oldest + end as Revision), |record| Scan::Found(Arc::clone(record))))
     }
 
@@ -162,6 +162,13 @@ impl History {
     pub(crate) fn up_to(&self, revision: Revision) -> Vec<Arc<Record>> {
         let end = self.index(revision.clamp(self.oldest, self.newest()));
         self.entries.range(..end).map(|entry| Arc::clone(&entry.record)).collect()
+    }
+
+    /// The last record up to `revision` that touches `range`.
+    pub(crate) fn last_match(&self, range: &KeyRange, revision: Revision) -> Option<Revision> {
+        let end = self.index(revision.clamp(self.oldest, self.newest()));
+        let mut records = self.entries.range(..end).rev().map(|entry| &entry.record);
+        records.find(|record| record.touches(range)).map(|record| record.revision)
     }
 
     /// Makes `revision` the oldest one.

@@ -22,6 +22,16 @@ pub(crate) struct Group {
     pub(crate) changed: Notify,
     /// No later revision touched the range. Written under the write lock only.
     last_match: AtomicU64,
+    /// No compacted revision later than this one touched the range.
+    last_compacted_match: AtomicU64,
+}
+
+impl Group {
+    fn new(range: KeyRange, newest: Revision) -> Self {
+        // What happened before is not known, and watchers that join may ask for it.
+        let (last_match, last_compacted_match) = (AtomicU64::new(newest), AtomicU64::new(0));
+        Self { range, changed: Notify::new(), last_match, last_compacted_match }
+    }
 }
 
 #[derive(Debug)]
@@ -107,8 +117,7 @@ impl Published {
             let mut inner = self.write();
             let inner = &mut *inner;
             for group in inner.groups.values() {
-                let touches = |record: &&Arc<Record>| record.changes.iter().any(|c| group.range.contains(c.key()));
-                if let Some(record) = records.iter().rev().find(touches) {
+                if let Some(record) = records.iter().rev().find(|record| record.touches(&group.range)) {
                     group.last_match.store(record.revision, Ordering::Release);
                     touched.push(Arc::clone(group));
                 }
@@ -121,6 +130,11 @@ impl Published {
                 inner.history.checkpoint(revision, map);
             }
             if let Some(revision) = compact {
+                for group in inner.groups.values() {
+                    if let Some(last) = inner.history.last_match(&group.range, revision) {
+                        group.last_compacted_match.store(last, Ordering::Release);
+                    }
+                }
                 inner.history.compact(revision);
             }
             self.revision.store(inner.history.newest(), Ordering::Release);
@@ -136,10 +150,8 @@ impl Published {
         let mut inner = self.write();
         inner.history.check(after)?;
         let newest = inner.history.newest();
-        let group = inner.groups.entry(range).or_insert_with_key(|range| {
-            let (range, last_match) = (range.clone(), AtomicU64::new(newest));
-            Arc::new(Group { range, changed: Notify::new(), last_match })
-        });
+        let group = inner.groups.entry(range);
+        let group = group.or_insert_with_key(|range| Arc::new(Group::new(range.clone(), newest)));
         Ok(Arc::clone(group))
     }
 
@@ -160,12 +172,16 @@ impl Published {
         if group.last_match.load(Ordering::Acquire) <= after {
             return Ok(Step::Nothing(newest, true));
         }
-        match inner.history.scan(after, &group.range) {
-            Ok(Scan::Found(record)) => Ok(Step::Events(record)),
-            Ok(Scan::NothingUpTo(revision)) => Ok(Step::Nothing(revision, revision == newest)),
-            Err(Error::Compacted { .. }) => Err(Error::Lagged(after)),
-            Err(error) => Err(error),
+        let oldest = inner.history.oldest();
+        if after < oldest {
+            // A watcher that has missed nothing of its own goes on behind the gap.
+            let missed = group.last_compacted_match.load(Ordering::Acquire) > after;
+            return if missed { Err(Error::Lagged(after)) } else { Ok(Step::Nothing(oldest, oldest == newest)) };
         }
+        Ok(match inner.history.scan(after, &group.range)? {
+            Scan::Found(record) => Step::Events(record),
+            Scan::NothingUpTo(revision) => Step::Nothing(revision, revision == newest),
+        })
     }
 
     /// Ends availability, once and for all.

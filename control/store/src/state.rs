@@ -45,6 +45,11 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// Whether a key in `range` changed.
+    pub(crate) fn touches(&self, range: &KeyRange) -> bool {
+        self.changes.iter().any(|change| range.contains(change.key()))
+    }
+
     /// Events of the keys in `range`.
     pub(crate) fn events(&self, range: &KeyRange) -> Vec<Event> {
         let watched = self.changes.iter().filter(|change| range.contains(change.key()));
