@@ -80,8 +80,14 @@ impl FromStr for Cidr {
         let (addr, prefix_len) = text.split_once('/').ok_or_else(invalid)?;
         // u8::from_str takes "+8" and "008", which no CIDR is written as.
         let canonical = prefix_len == "0" || !prefix_len.starts_with(['0', '+']);
-        let prefix_len = prefix_len.parse().ok().filter(|_| canonical).ok_or_else(invalid)?;
-        Self::new(addr.parse().map_err(|_| invalid())?, prefix_len).map_err(|_| invalid())
+        let prefix_len: u8 = prefix_len.parse().ok().filter(|_| canonical).ok_or_else(invalid)?;
+        let addr: IpAddr = addr.parse().map_err(|_| invalid())?;
+        // IPv4 written as IPv6 is IPv4: the maps carry both alike.
+        match addr.to_canonical() {
+            v4 @ IpAddr::V4(_) if addr.is_ipv6() && prefix_len >= 96 => Self::new(v4, prefix_len - 96),
+            _ => Self::new(addr, prefix_len),
+        }
+        .map_err(|_| invalid())
     }
 }
 
@@ -112,6 +118,7 @@ mod tests {
             ("10.1.2.3/0", "0.0.0.0/0"),
             ("fd00::1/64", "fd00::/64"),
             ("::/0", "::/0"),
+            ("::ffff:10.1.2.3/104", "10.0.0.0/8"),
         ] {
             assert_eq!(text.parse::<Cidr>().map(|cidr| cidr.to_string()), Ok(shown.to_owned()), "{text}");
         }

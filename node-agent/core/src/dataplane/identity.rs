@@ -1,6 +1,106 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use sha2::{Digest, Sha256};
 
 use super::Labels;
+
+/// What a policy can see of a pod: pods that are equal in this have one identity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Group {
+    pub(crate) namespace: String,
+    pub(crate) namespace_labels: Labels,
+    pub(crate) labels: Labels,
+}
+
+/// The identities in use.
+#[derive(Debug)]
+pub(crate) struct Identities {
+    hash: fn(&Group) -> u64,
+    by_number: BTreeMap<u64, Entry>,
+    by_group: BTreeMap<Arc<Group>, u64>,
+    collisions: u64,
+    /// Came into use, or went out of it, since the last [`Identities::take_changed`].
+    changed: BTreeSet<u64>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    group: Arc<Group>,
+    pods: usize,
+}
+
+impl Default for Identities {
+    fn default() -> Self {
+        Self::hashed_by(|group| identity_hash(&group.namespace, &group.namespace_labels, &group.labels))
+    }
+}
+
+impl Identities {
+    pub(crate) fn hashed_by(hash: fn(&Group) -> u64) -> Self {
+        Self {
+            hash,
+            by_number: BTreeMap::new(),
+            by_group: BTreeMap::new(),
+            collisions: 0,
+            changed: BTreeSet::new(),
+        }
+    }
+
+    /// Counts one more pod of the group; returns its identity.
+    ///
+    /// Should another group have the same hash, the next free number is used and the collision counted: identities
+    /// never leave the node, so what matters is that two groups never share one.
+    pub(crate) fn acquire(&mut self, group: Group) -> u64 {
+        if let Some(&number) = self.by_group.get(&group) {
+            if let Some(entry) = self.by_number.get_mut(&number) {
+                entry.pods += 1;
+            }
+            return number;
+        }
+        let mut number = (self.hash)(&group);
+        if self.by_number.contains_key(&number) {
+            self.collisions += 1;
+        }
+        while self.by_number.contains_key(&number) {
+            number = number.wrapping_add(1).max(1);
+        }
+        let group = Arc::new(group);
+        self.by_group.insert(Arc::clone(&group), number);
+        self.by_number.insert(number, Entry { group, pods: 1 });
+        self.changed.insert(number);
+        number
+    }
+
+    /// Counts one pod less.
+    pub(crate) fn release(&mut self, number: u64) {
+        let Some(entry) = self.by_number.get_mut(&number) else { return };
+        entry.pods = entry.pods.saturating_sub(1);
+        if entry.pods == 0 {
+            self.by_group.remove(&entry.group);
+            self.by_number.remove(&number);
+            self.changed.insert(number);
+        }
+    }
+
+    pub(crate) fn group(&self, number: u64) -> Option<&Group> {
+        self.by_number.get(&number).map(|entry| &*entry.group)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Group)> {
+        self.by_number.iter().map(|(&number, entry)| (number, &*entry.group))
+    }
+
+    /// Groups that had to take another number than their hash.
+    pub(crate) fn collisions(&self) -> u64 {
+        self.collisions
+    }
+
+    /// Numbers that came into use or went out of it, or changed hands, since the last call.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.changed)
+    }
+}
 
 /// The identity of a pod: a hash of its Namespace's name and labels and its own labels, never 0.
 ///
@@ -24,4 +124,54 @@ pub fn identity_hash(namespace: &str, namespace_labels: &Labels, labels: &Labels
     let digest = hash.finalize();
     let first = digest.iter().take(8).fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
     first.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn group(namespace: &str, app: &str) -> Group {
+        Group { namespace: namespace.to_owned(), namespace_labels: Labels::new(), labels: labels(&[("app", app)]) }
+    }
+
+    #[test]
+    fn the_hash_is_the_same_everywhere_and_separates_its_parts() {
+        // Fixed: a changed value would make nodes of two versions disagree.
+        assert_eq!(identity_hash("default", &labels(&[("kubernetes.io/metadata.name", "default")]), &labels(&[("app", "web")])), FIXED);
+        let parts = [
+            identity_hash("a", &labels(&[]), &labels(&[("b", "c")])),
+            identity_hash("a", &labels(&[("b", "c")]), &labels(&[])),
+            identity_hash("ab", &labels(&[]), &labels(&[("", "c")])),
+            identity_hash("a", &labels(&[]), &labels(&[("bc", "")])),
+            identity_hash("a", &labels(&[]), &labels(&[])),
+        ];
+        assert_eq!(parts.iter().collect::<BTreeSet<_>>().len(), parts.len());
+    }
+
+    #[test]
+    fn a_group_keeps_its_identity_while_it_has_pods() {
+        let mut identities = Identities::default();
+        let number = identities.acquire(group("ns", "a"));
+        assert_eq!(identities.acquire(group("ns", "a")), number);
+        assert_eq!(identities.take_changed(), [number].into());
+        identities.release(number);
+        assert!(identities.take_changed().is_empty());
+        identities.release(number);
+        assert_eq!(identities.take_changed(), [number].into());
+        assert_eq!(identities.group(number), None);
+    }
+
+    #[test]
+    fn groups_with_one_hash_get_two_identities() {
+        let mut identities = Identities::hashed_by(|_| u64::MAX);
+        let a = identities.acquire(group("ns", "a"));
+        let b = identities.acquire(group("ns", "b"));
+        assert_eq!((a, b), (u64::MAX, 1));
+        assert_eq!(identities.collisions(), 1);
+        assert_eq!(identities.group(b), Some(&group("ns", "b")));
+    }
 }

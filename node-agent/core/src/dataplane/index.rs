@@ -1,14 +1,41 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::{Cidr, Event, Invalid, LocalEndpoint, MapContents, MapWrite, Names};
+use super::policies::Policies;
+use super::population::Population;
+use super::routes::Routes;
+use super::services::{Services, backend_names};
+use super::staged::Staged;
+use super::{
+    Change, Cidr, Event, IdentityName, Invalid, Kind, LocalEndpoint, MapContents, MapWrite, Names, ObjectName,
+    ObjectRef, PodName, abi_addr,
+};
 
 /// The fold of everything the dataplane obeys; see the module's picture.
+///
+/// ```text
+///  unsynced ──Synced──► live ──begin_stream──► resuming ──Synced──► live
+///     │ SnapshotBegin: notes what it sees; Synced drops the rest ▲
+///     └──────────────────────────────────────────────────────────┘
+/// ```
+///
+/// Until the first `Synced` only local endpoints are written: closed, unless the maps know them already.
 #[derive(Debug, Default)]
 pub struct Index {
     node: String,
-    contents: MapContents,
-    routes: BTreeMap<Cidr, IpAddr>,
+    services: Services,
+    policies: Policies,
+    population: Population,
+    routes: Routes,
+    staged: Staged,
+    /// Local interfaces that came or went since the last drain.
+    interfaces: BTreeSet<u32>,
+    /// Objects of the snapshot that is coming in.
+    snapshot: Option<BTreeSet<ObjectRef>>,
+    /// The stream has said `Synced`: later events bring the revision forward.
+    live: bool,
+    synced: bool,
+    adopted: bool,
     revision: u64,
 }
 
@@ -22,77 +49,232 @@ impl Index {
     /// A stream was opened (again): forgets a snapshot that was cut short. Returns the revision to resume from; 0 asks
     /// for everything.
     pub fn begin_stream(&mut self) -> u64 {
+        self.snapshot = None;
+        self.live = false;
         self.revision
     }
 
     /// Takes an event of the stream.
     pub fn apply(&mut self, event: Event) {
-        let _ = (event, &self.node);
+        let seen = |kind, name: &ObjectName| Some(ObjectRef { kind: Some(kind), name: name.clone() });
+        let seen = match &event.change {
+            Change::SnapshotBegin | Change::Synced | Change::Progress | Change::Deleted(..) => None,
+            Change::Service(object) => seen(Kind::Service, &object.name),
+            Change::EndpointSlice(object) => seen(Kind::EndpointSlice, &object.name),
+            Change::NetworkPolicy(object) => seen(Kind::NetworkPolicy, &object.name),
+            Change::Workload(object) => seen(Kind::Workload, &object.name),
+            Change::Namespace(object) => seen(Kind::Namespace, &ObjectName::new("", &object.name)),
+            Change::NodeRoute(object) => seen(Kind::NodeRoute, &ObjectName::new("", &object.name)),
+        };
+        if let (Some(snapshot), Some(seen)) = (&mut self.snapshot, seen) {
+            snapshot.insert(seen);
+        }
+        match event.change {
+            Change::SnapshotBegin => {
+                self.snapshot = Some(BTreeSet::new());
+                self.live = false;
+            }
+            Change::Synced => self.finish_sync(),
+            Change::Progress => {}
+            Change::Deleted(kind, name) => {
+                if let Some(snapshot) = &mut self.snapshot {
+                    snapshot.remove(&ObjectRef { kind: Some(kind), name: name.clone() });
+                }
+                self.delete(kind, &name);
+            }
+            Change::Service(service) => self.services.put_service(service),
+            Change::EndpointSlice(slice) => self.services.put_slice(slice),
+            Change::NetworkPolicy(policy) => self.policies.put(policy),
+            Change::Workload(workload) => self.population.put_workload(workload),
+            Change::Namespace(namespace) => self.population.put_namespace(namespace),
+            Change::NodeRoute(route) if route.name == self.node => {}
+            Change::NodeRoute(route) => self.routes.put(route),
+        }
+        if self.live {
+            self.revision = self.revision.max(event.revision);
+        }
     }
 
     /// Notes an object that could not be read: its earlier version stays in force; pods of a NetworkPolicy that has none
     /// are closed.
     pub fn reject(&mut self, invalid: &Invalid) {
-        let _ = invalid;
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.insert(invalid.object.clone());
+        }
+        if invalid.object.kind == Some(Kind::NetworkPolicy) {
+            self.policies.reject(&invalid.object.name, invalid.selects.as_ref());
+        }
     }
 
     /// Takes what the maps hold, at start or after writes failed. The next [`Index::drain`] after the stream has synced
     /// writes the difference, and removes what nothing asks for.
     pub fn adopt(&mut self, contents: MapContents) {
-        self.contents = contents;
+        self.services.adopt(&contents);
+        self.policies.adopt(&contents);
+        self.staged.adopt(contents);
+        self.adopted = true;
     }
 
     /// A local pod's interface is there. Call it for the pods that are found at start too, before [`Index::drain`].
     pub fn endpoint_added(&mut self, endpoint: LocalEndpoint) {
-        let _ = endpoint;
+        self.interfaces.insert(endpoint.ifindex);
+        self.population.add_local(endpoint);
     }
 
     /// A local pod's interface is gone.
     pub fn endpoint_removed(&mut self, ifindex: u32) {
-        let _ = ifindex;
+        self.interfaces.insert(ifindex);
+        self.population.remove_local(ifindex);
     }
 
-    /// A write of the last batch failed (the map is full, say): the endpoints whose rules it belongs to are closed by the
-    /// next [`Index::drain`], which is due at once; anything else is tried again with the next change of its object.
+    /// A write of the last batch failed (the map is full, say). Endpoints whose rules it belongs to are closed by the next
+    /// [`Index::drain`], which is due at once, and stay so until their policies change; anything else is tried again with
+    /// the next change of its object. [`Index::adopt`] tries everything again.
     pub fn write_failed(&mut self, write: &MapWrite) {
-        let _ = write;
+        self.policies.write_failed(write);
+        self.staged.forget(write);
     }
 
     /// The writes that bring the maps to what the objects ask for, to be applied in this order. Nothing that a packet
     /// may have read from the maps before is removed in the same batch: it follows with the next one, see
     /// [`Index::has_retired`].
     pub fn drain(&mut self) -> Vec<MapWrite> {
-        Vec::new()
+        let mut interfaces = std::mem::take(&mut self.interfaces);
+        if !self.synced {
+            Policies::write_unsynced(&self.population, &interfaces, &mut self.staged);
+            // They are looked at again when their policies are known.
+            self.interfaces = interfaces;
+            return self.staged.drain();
+        }
+        let pods = self.population.take_changed_pods();
+        for pod in &pods {
+            interfaces.extend(self.population.ifindex(pod));
+        }
+        self.services.write(&mut self.staged);
+        self.policies.write(&mut self.population, &pods, interfaces, &mut self.staged);
+        self.write_identities();
+        self.staged.drain()
     }
 
     /// Whether the next [`Index::drain`] removes what the last one replaced. It should come soon, but not before packets
     /// that are under way have passed (a few milliseconds are plenty).
     #[must_use]
     pub fn has_retired(&self) -> bool {
-        false
+        self.services.has_retired() || self.policies.has_retired()
     }
 
     /// Whether the stream has been complete once.
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        self.revision != 0
+        self.synced
     }
 
     /// What the maps hold when every drained write was applied.
     #[must_use]
     pub fn contents(&self) -> &MapContents {
-        &self.contents
+        self.staged.contents()
     }
 
-    /// Next hop to each pod range of the other nodes.
+    /// Next hop to each pod range of the other nodes. Complete when [`Index::is_synced`].
     #[must_use]
     pub fn routes(&self) -> &BTreeMap<Cidr, IpAddr> {
-        &self.routes
+        self.routes.next_hops()
+    }
+
+    /// Local pods that are closed because their policies could not be read or written.
+    #[must_use]
+    pub fn closed(&self) -> Vec<ObjectName> {
+        self.policies.closed().filter_map(|ifindex| Some(self.population.local().get(&ifindex)?.pod())).collect()
+    }
+
+    /// How often two groups of pods had one hash; each has an identity of its own nevertheless.
+    #[must_use]
+    pub fn identity_collisions(&self) -> u64 {
+        self.population.identities.collisions()
     }
 
     /// What the numbers in the maps stand for.
     #[must_use]
     pub fn names(&self) -> Names {
-        Names::default()
+        let by_addr = backend_names(self.services.slices());
+        let backends = &self.contents().backends;
+        let endpoints = self.population.local().values();
+        Names {
+            services: self.services.names(),
+            backends: backends
+                .iter()
+                .filter_map(|(&id, backend)| Some((id, by_addr.get(&backend.addr)?.clone())))
+                .collect(),
+            identities: self
+                .population
+                .identities
+                .iter()
+                .map(|(identity, group)| {
+                    let name = IdentityName { namespace: group.namespace.clone(), labels: group.labels.clone() };
+                    (identity, name)
+                })
+                .collect(),
+            endpoints: endpoints
+                .map(|pod| (pod.id, PodName { namespace: pod.namespace.clone(), name: pod.name.clone() }))
+                .collect(),
+            addresses: self.population.names(),
+            rule_lists: self.policies.names(),
+        }
+    }
+
+    fn delete(&mut self, kind: Kind, name: &ObjectName) {
+        match kind {
+            Kind::Service => self.services.delete_service(name),
+            Kind::EndpointSlice => self.services.delete_slice(name),
+            Kind::NetworkPolicy => self.policies.delete(name),
+            Kind::Workload => self.population.delete_workload(name),
+            Kind::Namespace => self.population.delete_namespace(&name.name),
+            Kind::NodeRoute => self.routes.delete(&name.name),
+        }
+    }
+
+    /// The state is complete: drops what a full snapshot did not have.
+    fn finish_sync(&mut self) {
+        self.live = true;
+        self.synced = true;
+        let Some(seen) = self.snapshot.take() else { return };
+        let cluster = |kind, name: &String| (kind, ObjectName::new("", name));
+        let namespaced = |kind, name: &ObjectName| (kind, name.clone());
+        let services = self.services.service_names().map(|name| namespaced(Kind::Service, name));
+        let slices = self.services.slice_names().map(|name| namespaced(Kind::EndpointSlice, name));
+        let policies = self.policies.policy_names().map(|name| namespaced(Kind::NetworkPolicy, name));
+        let workloads = self.population.workload_names().map(|name| namespaced(Kind::Workload, name));
+        let namespaces = self.population.namespace_names().map(|name| cluster(Kind::Namespace, name));
+        let routes = self.routes.names().map(|name| cluster(Kind::NodeRoute, name));
+        let known = services.chain(slices).chain(policies).chain(workloads).chain(namespaces).chain(routes);
+        let gone: Vec<_> = known
+            .filter(|(kind, name)| !seen.contains(&ObjectRef { kind: Some(*kind), name: name.clone() }))
+            .collect();
+        for (kind, name) in gone {
+            self.delete(kind, &name);
+        }
+    }
+
+    fn write_identities(&mut self) {
+        let mut addresses = self.population.take_changed_addresses();
+        let adopted = std::mem::take(&mut self.adopted);
+        if adopted {
+            addresses.extend(self.population.addresses());
+            let contents = self.staged.contents();
+            let held: BTreeSet<_> = self.population.addresses().map(abi_addr).collect();
+            let stale: Vec<_> = contents.identities.keys().filter(|addr| !held.contains(addr)).copied().collect();
+            for addr in stale {
+                self.staged.delete_identity(addr);
+            }
+        }
+        for addr in addresses {
+            match self.population.holder(addr) {
+                Some((_, pod)) => self.staged.put_identity(abi_addr(addr), pod.identity),
+                None => self.staged.delete_identity(abi_addr(addr)),
+            }
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

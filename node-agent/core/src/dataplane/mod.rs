@@ -18,7 +18,12 @@ mod index;
 mod invalid;
 mod names;
 mod object;
+mod policies;
+mod population;
+mod routes;
 mod selector;
+mod services;
+mod staged;
 mod write;
 
 pub use address::{Cidr, abi_addr};
