@@ -146,7 +146,9 @@ impl NamespaceCluster {
         for entry in fs::read_dir("/proc")?.flatten() {
             // A process may end while it is looked at.
             let cgroups = fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
-            if cgroups.contains(&prefix) {
+            let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+            // One that has ended and waits for init to notice holds nothing any more.
+            if cgroups.contains(&prefix) && !status.contains("State:\tZ") {
                 found.push(format!("process {}", entry.file_name().to_string_lossy()));
             }
         }
@@ -286,6 +288,8 @@ impl NamespaceCluster {
         let ready = crate::command::wait_until("every node is Ready", timeout, || {
             let output = crate::command::output(kubectl.command("get nodes -o").arg(jsonpath))?;
             let text = String::from_utf8_lossy(&output.stdout);
+            // Each kubectl is a process of some 50 ms of work, which the nodes need more while they start.
+            std::thread::sleep(Duration::from_millis(150));
             Ok(text.lines().filter(|line| *line == "True").count() == self.spec().nodes)
         });
         ready.with_context(|| {

@@ -99,6 +99,7 @@ impl TestCluster {
         let mut last = String::new();
         wait_until(&format!("kubectl {line} prints {expected:?}"), timeout, || {
             let output = kubectl.output(line)?;
+            std::thread::sleep(Duration::from_millis(150));
             last = String::from_utf8_lossy(&output.stdout).into_owned();
             last.push_str(&String::from_utf8_lossy(&output.stderr));
             Ok(last.trim() == expected)
