@@ -21,6 +21,8 @@ mod object;
 mod policies;
 mod population;
 mod routes;
+#[cfg(test)]
+mod samples;
 mod selector;
 mod services;
 mod staged;
