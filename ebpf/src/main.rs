@@ -1,3 +1,19 @@
-//! To be written.
+//! Skep's kernel object: thin hooks over `skep-verdict`.
 #![no_std]
 #![no_main]
+#![allow(unsafe_code, reason = "kernel programs work on raw pointers")]
+
+mod maps;
+mod record;
+mod select;
+mod socket;
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: the verifier refuses any program in which this can be reached.
+    unsafe { core::hint::unreachable_unchecked() }
+}
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 4] = *b"GPL\0";

@@ -1,0 +1,93 @@
+//! What all socket hooks share.
+
+use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_set_retval};
+use aya_ebpf::Global;
+use skep_abi::{Addr, Direction, OriginValue, Reason, Verdict};
+use skep_verdict::service::{Seed, origin_key};
+
+use super::context::Socket;
+use crate::{maps, record, select};
+
+/// Goes on with the system call.
+pub(crate) const PROCEED: i32 = 1;
+/// Ends the system call with an error.
+pub(crate) const REFUSE: i32 = 0;
+
+const ECONNREFUSED: i32 = 111;
+
+/// Whether the kernel has `bpf_set_retval` (5.18); the agent finds out and sets it before the programs are loaded.
+#[unsafe(no_mangle)]
+pub(crate) static HAS_SET_RETVAL: Global<u8> = Global::new(0);
+
+/// How the choice is made when the Service has no affinity.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// A new choice each time.
+    Connections,
+    /// The same choice for each datagram of a socket, as long as the endpoints stay the same: a datagram protocol that
+    /// spans several datagrams must not be torn apart.
+    Sockets,
+}
+
+/// Exchanges a Service's address for a backend's. Other addresses are left alone.
+#[inline(always)]
+pub(crate) fn to_backend(socket: Socket, spread: Spread) -> i32 {
+    let (service, port_be, proto) = (socket.addr(), socket.port_be(), socket.proto());
+    let Some(frontend) = select::frontend(&service, port_be, proto) else {
+        return PROCEED;
+    };
+    let cookie = socket.cookie();
+    let seed = match spread {
+        // SAFETY: the helper takes no arguments and has no preconditions.
+        Spread::Connections => Seed::new(frontend, unsafe { bpf_get_prandom_u32() }, socket.netns()),
+        Spread::Sockets => Seed::new(frontend, Seed::sticky(frontend.service, cookie).0, socket.netns()),
+    };
+    let Some(choice) = select::choose(frontend, seed) else {
+        return refuse(socket, &service, port_be, proto);
+    };
+    let key = origin_key(cookie, &choice.backend.addr, choice.backend.port_be, proto);
+    let origin = OriginValue { addr: service, port_be, pad: 0, backend: choice.id };
+    // An LRU map makes room; when it cannot for a moment, the connection works all the same and only shows its backend.
+    let _ = maps::socket_origin.insert(&key, &origin, 0);
+    socket.set(&choice.backend.addr, choice.backend.port_be);
+    PROCEED
+}
+
+/// Shows the Service's address in place of a backend's that the socket was translated to.
+#[inline(always)]
+pub(crate) fn to_service(socket: Socket) {
+    let key = origin_key(socket.cookie(), &socket.addr(), socket.port_be(), socket.proto());
+    // SAFETY: a recycled entry could at worst show another Service's address for this once.
+    if let Some(origin) = unsafe { maps::socket_origin.get(&key) } {
+        socket.set(&origin.addr, origin.port_be);
+    }
+}
+
+/// Ends the system call as if the peer had refused.
+#[inline(always)]
+fn refuse(socket: Socket, service: &Addr, port_be: u16, proto: u8) -> i32 {
+    record::count(Reason::NoEndpoints, Direction::Egress, 0);
+    record::event(|event| {
+        event.service = *service;
+        event.service_port_be = port_be;
+        event.proto = proto;
+        event.rule = u32::MAX;
+        event.direction = Direction::Egress as u8;
+        event.verdict = Verdict::Dropped as u8;
+        event.reason = Reason::NoEndpoints as u8;
+    });
+    if HAS_SET_RETVAL.load() != 0 {
+        // SAFETY: the helper only sets the return value of this system call.
+        unsafe { bpf_set_retval(-ECONNREFUSED) };
+        return REFUSE;
+    }
+    // Without the helper an error would be EPERM, which programs take for a firewall. The discard port on the loopback
+    // address refuses by itself.
+    let loopback = if service.is_v4() {
+        Addr::v4([127, 0, 0, 1])
+    } else {
+        Addr([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
+    };
+    socket.set(&loopback, 9_u16.to_be());
+    PROCEED
+}

@@ -1,0 +1,1 @@
+//! The bit-vector classifier.
