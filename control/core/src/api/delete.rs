@@ -3,8 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::access::{child, remove, set};
+use super::field::{Faults, FieldError, Path};
+use super::meta;
 use super::resource::Resource;
 use super::status::Status;
+use super::write::is_finished;
 
 /// `meta/v1` `DeleteOptions`, from a body or from query parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +54,7 @@ pub enum Deletion {
     Unchanged,
 }
 
-/// Decides what a delete of `object` (carrying resourceVersion) does.
+/// Decides what a delete of `object` (carrying resourceVersion) does. What comes back carries none.
 ///
 /// Errors: 409 on a failed precondition, 422 on bad options.
 pub fn prepare_delete(
@@ -59,6 +63,95 @@ pub fn prepare_delete(
     options: &DeleteOptions,
     now: jiff::Timestamp,
 ) -> Result<Deletion, Status> {
-    let _ = (resource, options, now);
-    Ok(Deletion::Remove(object.clone()))
+    options.validate()?;
+    options.check_preconditions(resource, object)?;
+    let mut next = object.clone();
+    meta::clear_resource_version(&mut next);
+    set_dependents_finalizers(&mut next, options);
+    let grace = (resource.strategy.grace)(object, options.grace_period_seconds);
+    if meta::is_deleting(object) {
+        shorten(&mut next, options.grace_period_seconds.map(|_| grace));
+    } else {
+        let metadata = child(&mut next, "metadata");
+        let deadline = now.checked_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
+        set(metadata, "deletionTimestamp", meta::time_text(deadline));
+        set(metadata, "deletionGracePeriodSeconds", grace);
+        if let Some(generation) = metadata["generation"].as_i64().filter(|g| *g > 0) {
+            set(metadata, "generation", generation + 1);
+        }
+        (resource.strategy.terminate)(&mut next);
+    }
+    if is_finished(resource, &next) {
+        return Ok(Deletion::Remove(next));
+    }
+    let mut before = object.clone();
+    meta::clear_resource_version(&mut before);
+    Ok(if next == before { Deletion::Unchanged } else { Deletion::Update(next) })
 }
+
+/// A second delete can only bring the deadline forward.
+fn shorten(object: &mut Value, grace: Option<i64>) {
+    let metadata = child(object, "metadata");
+    let current = metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or_default();
+    let Some(grace) = grace.filter(|grace| *grace < current) else { return };
+    if let Some(deadline) = meta::time(&metadata["deletionTimestamp"]) {
+        let deadline = deadline.checked_sub(jiff::SignedDuration::from_secs(current - grace)).unwrap_or(deadline);
+        set(metadata, "deletionTimestamp", meta::time_text(deadline));
+    }
+    set(metadata, "deletionGracePeriodSeconds", grace);
+}
+
+/// Finalizers by which the garbage collector learns what is to become of dependents. Without an explicit choice those
+/// that are there stay; the default is `Background`, which needs none.
+fn set_dependents_finalizers(object: &mut Value, options: &DeleteOptions) {
+    let wanted = match (options.propagation_policy.as_deref(), options.orphan_dependents) {
+        (Some("Orphan"), _) | (None, Some(true)) => Some("orphan"),
+        (Some("Foreground"), _) => Some("foregroundDeletion"),
+        (Some(_), _) | (None, Some(false)) => None,
+        (None, None) => return,
+    };
+    let kept = meta::finalizers(object).into_iter().filter(|f| !matches!(*f, "orphan" | "foregroundDeletion"));
+    let finalizers: Vec<Value> = kept.chain(wanted).map(Value::from).collect();
+    let metadata = child(object, "metadata");
+    if finalizers.is_empty() {
+        remove(metadata, "finalizers");
+    } else {
+        set(metadata, "finalizers", finalizers);
+    }
+}
+
+impl DeleteOptions {
+    fn validate(&self) -> Result<(), Status> {
+        let mut faults = Faults::new();
+        if let Some(policy) = &self.propagation_policy {
+            let path = Path::new("propagationPolicy");
+            if self.orphan_dependents.is_some() {
+                let detail = "orphanDependents and deletionPropagation cannot be both set";
+                faults.push(FieldError::invalid(path, policy.as_str(), detail));
+            } else if !["Foreground", "Background", "Orphan"].contains(&policy.as_str()) {
+                let supported = ["Foreground", "Background", "Orphan"];
+                faults.push(FieldError::not_supported(path, policy.as_str(), &supported));
+            }
+        }
+        if faults.is_empty() { Ok(()) } else { Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", &faults)) }
+    }
+
+    fn check_preconditions(&self, resource: &Resource, object: &Value) -> Result<(), Status> {
+        let Some(preconditions) = &self.preconditions else { return Ok(()) };
+        let checks = [
+            ("UID", &preconditions.uid, meta::uid(object)),
+            ("ResourceVersion", &preconditions.resource_version, meta::resource_version(object)),
+        ];
+        for (what, wanted, actual) in checks {
+            if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != actual) {
+                let detail =
+                    format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}");
+                return Err(Status::conflict(resource, meta::name(object), &detail));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -45,6 +45,16 @@ pub fn clear_resource_version(object: &mut Value) {
     metadata_mut(object).remove("resourceVersion");
 }
 
+/// A time as objects carry it: RFC 3339 in UTC, whole seconds.
+pub fn time_text(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A time read from an object.
+pub fn time(value: &Value) -> Option<jiff::Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
@@ -61,6 +71,10 @@ pub(crate) fn map_mut(value: &mut Value) -> &mut Map<String, Value> {
     }
     match value {
         Value::Object(map) => map,
-        _ => unreachable!("was made an object above"),
+        _ => unreachable!("it was made an object above"),
     }
 }
+
+mod validate;
+
+pub(crate) use validate::{validate, validate_update};

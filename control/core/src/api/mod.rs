@@ -11,13 +11,16 @@
 //!
 //! Objects are `serde_json::Value` of a shape that [`decode`] has checked. Every fault is a [`Status`].
 
+mod access;
 pub mod decode;
 pub mod delete;
 pub mod discovery;
 pub mod field;
 pub mod meta;
+mod names;
 pub mod openapi;
 pub mod patch;
+mod pod;
 pub mod quantity;
 pub mod resource;
 pub mod resources;

@@ -59,8 +59,12 @@ pub struct Strategy {
     pub name: NameRule,
     /// Whether `metadata.generation` counts changes of the spec.
     pub generation: bool,
-    /// Grace period in seconds that a delete without one has; `None` when objects vanish at once.
-    pub grace: Option<fn(&Value) -> i64>,
+    /// Grace period in seconds of a delete that asked for the given one; 0 for objects that vanish at once.
+    pub grace: fn(&Value, Option<i64>) -> i64,
+    /// Whether something besides `metadata.finalizers` keeps a deleted object (a Namespace's own finalizers).
+    pub held: fn(&Value) -> bool,
+    /// What else changes when a delete is accepted but the object stays (a Namespace's phase).
+    pub terminate: fn(&mut Value),
     /// Whether a PUT on a name that is not there creates the object.
     pub create_on_update: bool,
     /// Whether an update without resourceVersion overwrites whatever is there.
@@ -71,6 +75,35 @@ pub struct Strategy {
     pub to_storage: fn(Value) -> Value,
     /// From the stored shape to the served one.
     pub from_storage: fn(Value) -> Value,
+}
+
+impl Strategy {
+    /// The rules of a resource without a status, whose updates may be unconditional: a starting point.
+    pub(crate) const PLAIN: Self = Self {
+        default: |_| {},
+        prepare_create: |_| {},
+        prepare_update: |_, _| {},
+        validate: |_, _| {},
+        validate_update: |_, _, _| {},
+        validate_status: |_, _, _| {},
+        name: NameRule::Subdomain,
+        generation: false,
+        grace: |_, _| 0,
+        held: |_| false,
+        terminate: |_| {},
+        create_on_update: false,
+        unconditional_update: true,
+        returns_deleted: false,
+        to_storage: |object| object,
+        from_storage: |object| object,
+    };
+
+    /// [`Self::PLAIN`] for a resource whose status is written by its controller through the subresource.
+    pub(crate) const WITH_STATUS: Self = Self {
+        prepare_create: |object| super::access::remove(object, "status"),
+        prepare_update: |new, old| super::access::carry(new, old, "status"),
+        ..Self::PLAIN
+    };
 }
 
 /// Syntax of an object's name.

@@ -1,8 +1,39 @@
 //! The served resources, one file each.
 
+mod config_map;
+mod deployment;
+mod endpoint_slice;
+mod endpoints;
+mod event;
+mod lease;
+mod namespace;
+mod network_policy;
+mod node;
+mod pod;
+mod replica_set;
+mod secret;
+mod service;
+mod service_account;
+
 use super::resource::Registry;
 
-static REGISTRY: Registry = Registry::new(&[]);
+static REGISTRY: Registry = Registry::new(&[
+    &config_map::CONFIG_MAP,
+    &endpoints::ENDPOINTS,
+    &event::EVENT,
+    &namespace::NAMESPACE,
+    &node::NODE,
+    &pod::POD,
+    &secret::SECRET,
+    &service_account::SERVICE_ACCOUNT,
+    &service::SERVICE,
+    &deployment::DEPLOYMENT,
+    &replica_set::REPLICA_SET,
+    &lease::LEASE,
+    &endpoint_slice::ENDPOINT_SLICE,
+    &event::EVENTS_EVENT,
+    &network_policy::NETWORK_POLICY,
+]);
 
 /// Everything that this server serves.
 pub fn registry() -> &'static Registry {
