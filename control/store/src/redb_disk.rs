@@ -45,6 +45,11 @@ impl RedbDisk {
         let mut builder = Builder::new();
         builder.set_cache_size(cache).set_check_integrity_on_open(true);
         let database = builder.create(path).map_err(|error| opening(path, error))?;
+        Self::adopt(database, path)
+    }
+
+    /// Takes an open database whose mark is beside `path`.
+    fn adopt(database: Database, path: &Path) -> Result<(Self, Loaded), Error> {
         let acknowledged = Acknowledged::open(path)?;
         if read(&database, newest)?.is_none() {
             create(&database).map_err(|error| unreadable(&error))?;
@@ -215,3 +220,6 @@ fn unreadable(error: &redb::Error) -> Error {
         other => Error::Unavailable(other.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;
