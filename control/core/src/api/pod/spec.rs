@@ -7,6 +7,7 @@ use super::volume::validate_volumes;
 use crate::api::access::{is_empty, items, text, texts};
 use crate::api::field::{Faults, FieldError, Path};
 use crate::api::names::{complain, label, label_value, qualified, subdomain, validate_annotations, validate_labels, validate_selector};
+use crate::api::select::matches_typed;
 
 /// Faults of a pod template.
 pub(crate) fn validate_template(template: &Value, path: &Path, faults: &mut Faults) {
@@ -221,7 +222,7 @@ pub(crate) fn validate_workload_selector(object: &Value, faults: &mut Faults) {
     let before = faults.len();
     validate_selector(selector, &path, faults);
     let labels = &object["spec"]["template"]["metadata"]["labels"];
-    if faults.len() == before && !super::super::select::matches_typed(selector, labels) {
+    if faults.len() == before && !matches_typed(selector, labels) {
         let given: serde_json::Map<String, Value> =
             texts(labels).map(|(k, v)| (k.to_owned(), Value::from(v))).collect();
         let detail = "`selector` does not match template `labels`";

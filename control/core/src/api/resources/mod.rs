@@ -17,6 +17,8 @@ mod service_account;
 
 use super::resource::Registry;
 
+pub(crate) use pod::POD;
+
 static REGISTRY: Registry = Registry::new(&[
     &config_map::CONFIG_MAP,
     &endpoints::ENDPOINTS,

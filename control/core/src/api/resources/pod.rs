@@ -6,7 +6,7 @@ use crate::api::pod;
 use crate::api::resource::{Resource, Strategy, Subresource, Verb};
 use crate::api::table::Column;
 
-pub(super) static POD: Resource = Resource {
+pub(crate) static POD: Resource = Resource {
     group: "",
     version: "v1",
     kind: "Pod",

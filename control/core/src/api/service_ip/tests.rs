@@ -1,0 +1,139 @@
+use super::*;
+
+fn cidrs() -> ServiceCidrs {
+    ServiceCidrs::parse("10.96.0.0/16,fd53::/112").unwrap()
+}
+
+fn service(spec: Value) -> Value {
+    json!({"metadata": {"name": "a"}, "spec": spec})
+}
+
+fn given(spec: Value, old: Option<&Value>, taken: &Taken) -> Result<Value, Status> {
+    let mut object = service(spec);
+    allocate(&mut object, old, &cidrs(), taken, 7)?;
+    Ok(object)
+}
+
+#[test]
+fn ranges() {
+    assert_eq!(cidrs().first(), Some("10.96.0.1".parse().unwrap()));
+    assert_eq!(ServiceCidrs::parse("10.96.3.4/16").unwrap().v4, Some(("10.96.0.0".parse().unwrap(), 16)));
+    for bad in ["", "10.0.0.0", "10.0.0.0/31", "10.0.0.0/8,10.1.0.0/16", "x/8", "fd53::/128"] {
+        assert!(ServiceCidrs::parse(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_plain_service_gets_one_address_of_the_first_family() {
+    let object = given(json!({"type": "ClusterIP"}), None, &Taken::default()).unwrap();
+    let spec = &object["spec"];
+    assert_eq!(spec["ipFamilyPolicy"], "SingleStack");
+    assert_eq!(spec["ipFamilies"], json!(["IPv4"]));
+    let ip: Ipv4Addr = text(&spec["clusterIP"]).parse().unwrap();
+    assert_eq!(ip.octets()[..2], [10, 96]);
+    assert_eq!(spec["clusterIPs"], json!([spec["clusterIP"]]));
+    assert_eq!(given(json!({"type": "ClusterIP"}), None, &Taken::default()).unwrap(), object);
+}
+
+#[test]
+fn dual_stack_by_policy_families_or_addresses() {
+    for spec in [
+        json!({"type": "ClusterIP", "ipFamilyPolicy": "PreferDualStack"}),
+        json!({"type": "ClusterIP", "ipFamilyPolicy": "RequireDualStack"}),
+        json!({"type": "ClusterIP", "ipFamilies": ["IPv4", "IPv6"]}),
+        json!({"type": "ClusterIP", "clusterIPs": ["10.96.0.9", "fd53::9"], "clusterIP": "10.96.0.9"}),
+    ] {
+        let object = given(spec, None, &Taken::default()).unwrap();
+        assert_eq!(object["spec"]["ipFamilies"], json!(["IPv4", "IPv6"]));
+        assert_eq!(items(&object["spec"]["clusterIPs"]).len(), 2);
+    }
+    let six = given(json!({"type": "ClusterIP", "ipFamilies": ["IPv6"]}), None, &Taken::default()).unwrap();
+    assert!(text(&six["spec"]["clusterIP"]).starts_with("fd53::"));
+}
+
+#[test]
+fn a_single_stack_cluster() {
+    let one = ServiceCidrs::parse("10.96.0.0/24").unwrap();
+    let mut prefer = service(json!({"type": "ClusterIP", "ipFamilyPolicy": "PreferDualStack"}));
+    allocate(&mut prefer, None, &one, &Taken::default(), 1).unwrap();
+    assert_eq!(prefer["spec"]["ipFamilies"], json!(["IPv4"]));
+    let mut require = service(json!({"type": "ClusterIP", "ipFamilyPolicy": "RequireDualStack"}));
+    let status = allocate(&mut require, None, &one, &Taken::default(), 1).unwrap_err();
+    assert_eq!(status.details.unwrap().causes[0].field, "spec.ipFamilyPolicy");
+    let mut six = service(json!({"type": "ClusterIP", "ipFamilies": ["IPv6"]}));
+    let status = allocate(&mut six, None, &one, &Taken::default(), 1).unwrap_err();
+    assert_eq!(status.details.unwrap().causes[0].field, "spec.ipFamilies[0]");
+}
+
+#[test]
+fn asked_addresses_are_checked() {
+    let mut taken = Taken::default();
+    taken.add(&service(json!({"clusterIPs": ["10.96.0.5"]})));
+    for (ip, good) in [("10.96.0.1", true), ("10.96.0.5", false), ("10.97.0.1", false), ("10.96.0.0", false), ("10.96.255.255", false), ("x", false)] {
+        let got = given(json!({"type": "ClusterIP", "clusterIP": ip}), None, &taken);
+        assert_eq!(got.is_ok(), good, "{ip}");
+        if let Err(status) = got {
+            assert!(status.details.unwrap().causes[0].field.starts_with("spec.clusterIPs"));
+        }
+    }
+}
+
+#[test]
+fn every_address_is_given_once_and_then_no_more() {
+    let small = ServiceCidrs::parse("10.0.0.0/29").unwrap();
+    let mut taken = Taken::default();
+    for random in 0..5 {
+        let mut object = service(json!({"type": "ClusterIP"}));
+        allocate(&mut object, None, &small, &taken, random).unwrap();
+        let before = taken.addresses.len();
+        taken.add(&object);
+        assert_eq!(taken.addresses.len(), before + 1);
+    }
+    let mut object = service(json!({"type": "ClusterIP"}));
+    assert_eq!(allocate(&mut object, None, &small, &taken, 9).unwrap_err().code, 500);
+    let mut first = service(json!({"type": "ClusterIP", "clusterIP": "10.0.0.1"}));
+    allocate(&mut first, None, &small, &taken, 9).unwrap();
+}
+
+#[test]
+fn headless_and_external_services_take_nothing() {
+    let headless = given(json!({"type": "ClusterIP", "clusterIP": "None", "selector": {"a": "b"}}), None, &Taken::default()).unwrap();
+    assert_eq!(headless["spec"]["clusterIPs"], json!(["None"]));
+    assert_eq!(headless["spec"]["ipFamilies"], json!(["IPv4"]));
+    let external = given(json!({"type": "ExternalName", "externalName": "x.y"}), None, &Taken::default()).unwrap();
+    assert!(external["spec"].get("clusterIP").is_none());
+}
+
+#[test]
+fn an_update_keeps_and_widens_and_narrows() {
+    let mut taken = Taken::default();
+    let old = given(json!({"type": "ClusterIP"}), None, &taken).unwrap();
+    taken.add(&old);
+    let mut wide = old.clone();
+    set(child(&mut wide, "spec"), "ipFamilyPolicy", "PreferDualStack");
+    allocate(&mut wide, Some(&old), &cidrs(), &taken, 3).unwrap();
+    assert_eq!(wide["spec"]["clusterIP"], old["spec"]["clusterIP"]);
+    assert_eq!(items(&wide["spec"]["clusterIPs"]).len(), 2);
+    let mut narrow = wide.clone();
+    set(child(&mut narrow, "spec"), "ipFamilyPolicy", "SingleStack");
+    allocate(&mut narrow, Some(&wide), &cidrs(), &taken, 3).unwrap();
+    assert_eq!(narrow["spec"]["clusterIPs"], json!([old["spec"]["clusterIP"]]));
+    assert_eq!(narrow["spec"]["ipFamilies"], json!(["IPv4"]));
+}
+
+#[test]
+fn node_ports_are_given_and_checked() {
+    let mut taken = Taken::default();
+    taken.add(&service(json!({"ports": [{"protocol": "TCP", "nodePort": 30_001}]})));
+    let ports = json!([{"port": 80, "protocol": "TCP"}, {"port": 53, "protocol": "UDP", "nodePort": 30_001}]);
+    let object = given(json!({"type": "NodePort", "ports": ports}), None, &taken).unwrap();
+    let chosen = object["spec"]["ports"][0]["nodePort"].as_u64().unwrap();
+    assert!((30_000..=32_767).contains(&chosen));
+    for (port, text) in [(30_001, "already allocated"), (80, "not in the valid range")] {
+        let ports = json!([{"port": 80, "protocol": "TCP", "nodePort": port}]);
+        let status = given(json!({"type": "NodePort", "ports": ports}), None, &taken).unwrap_err();
+        let cause = status.details.unwrap().causes.remove(0);
+        assert_eq!(cause.field, "spec.ports[0].nodePort");
+        assert!(cause.message.contains(text), "{}", cause.message);
+    }
+}
