@@ -16,8 +16,9 @@ mod prefixes;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use skep_abi::{Addr, Direction, Endpoint, endpoint_flags};
+use skep_abi::{Addr, Bits, Direction, Endpoint, PeerKey, endpoint_flags};
 
 use super::population::{Pod, PodKey, Population};
 use super::staged::Staged;
@@ -27,7 +28,6 @@ use super::{
 };
 use image::{Image, WORD, peer_rules};
 use rules::{Rule, lay_out, names_ports, rules_of};
-use std::net::IpAddr;
 
 /// A policy as far as it could be read.
 #[derive(Debug)]
@@ -315,7 +315,7 @@ impl Policies {
             Some((number, old)) => {
                 image.put(number, staged);
                 for &peer in old.peers.keys().filter(|peer| !image.peers.contains_key(peer)) {
-                    staged.delete_peer(skep_abi::PeerKey { list: number, ..peer });
+                    staged.delete_peer(PeerKey { list: number, ..peer });
                 }
                 number
             }
@@ -363,7 +363,7 @@ impl Policies {
                 // A live list has no more than its image, but for peers that are gone.
                 Some(image) => {
                     found.peers.retain(|key, _| !image.peers.contains_key(key));
-                    stale_peers.extend(found.peers.into_keys().map(|key| skep_abi::PeerKey { list: number, ..key }));
+                    stale_peers.extend(found.peers.into_keys().map(|key| PeerKey { list: number, ..key }));
                 }
                 // An endpoint may have been flipped away from it just now: next time.
                 None if !self.retired.iter().any(|(retired, _)| *retired == number) => {
@@ -404,13 +404,13 @@ impl List {
     fn replace_peers(
         &mut self,
         identity: u64,
-        entries: BTreeMap<skep_abi::PeerKey, skep_abi::Bits>,
+        entries: BTreeMap<PeerKey, Bits>,
         staged: &mut Staged,
     ) {
         let last = u32::try_from(self.rules.len().div_ceil(WORD)).unwrap_or(u32::MAX);
         for word in 0..last {
-            let key = skep_abi::PeerKey { identity, list: 0, word };
-            let at = skep_abi::PeerKey { list: self.number, ..key };
+            let key = PeerKey { identity, list: 0, word };
+            let at = PeerKey { list: self.number, ..key };
             match entries.get(&key) {
                 Some(&bits) => {
                     staged.put_peer(at, bits);
@@ -438,5 +438,7 @@ fn value(endpoint: &LocalEndpoint, identity: u64, lists: [Option<&List>; 2], clo
     }
 }
 
+#[cfg(test)]
+pub(crate) mod evaluate;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,76 @@
+//! What the maps say, read as `skep-abi` documents them and by nothing else: the other side of the compiler's tests.
+
+use std::net::IpAddr;
+
+use skep_abi::{Bits, Direction, PeerKey, PortKey, PrefixKey, RuleListKey, endpoint_flags, rule_list_flags};
+
+use crate::dataplane::{MapContents, Protocol, abi_addr};
+
+/// A connection as one local pod sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connection {
+    pub(crate) ifindex: u32,
+    pub(crate) direction: Direction,
+    /// The other side's address.
+    pub(crate) remote: IpAddr,
+    pub(crate) protocol: Protocol,
+    /// Destination port.
+    pub(crate) port: u16,
+}
+
+/// Whether the maps allow a connection; `None` when they do not know the endpoint.
+pub(crate) fn allows(contents: &MapContents, connection: Connection) -> Option<bool> {
+    let endpoint = contents.endpoints.get(&connection.ifindex)?;
+    let direction = connection.direction as usize;
+    if endpoint.flags & endpoint_flags::CLOSED != 0 {
+        return Some(false);
+    }
+    let list = endpoint.rule_list[direction];
+    if list == 0 {
+        return Some(true);
+    }
+    let words = 0..u32::from(endpoint.words[direction]);
+    Some(words.into_iter().any(|word| word_allows(contents, list, word, connection)))
+}
+
+fn word_allows(contents: &MapContents, list: u32, word: u32, connection: Connection) -> bool {
+    let addr = abi_addr(connection.remote);
+    let Some(rules) = contents.rule_lists.get(&RuleListKey { list, word }) else { return false };
+    let mut peers = rules.any_peer;
+    if rules.flags & rule_list_flags::PEERS != 0
+        && let Some(&identity) = contents.identities.get(&addr)
+    {
+        merge(&mut peers, contents.peer_rules.get(&PeerKey { identity, list, word }));
+    }
+    if rules.flags & rule_list_flags::PREFIXES != 0 {
+        let longest = (0..=128).rev().find_map(|len| {
+            let masked = u128::from_be_bytes(addr.0) & u128::MAX.checked_shl(128 - len).unwrap_or(0);
+            let key = PrefixKey { list, word, addr: skep_abi::Addr::v6(masked.to_be_bytes()) };
+            contents.prefixes.get(&(PrefixKey::BASE_BITS + len, key))
+        });
+        merge(&mut peers, longest);
+    }
+    let mut ports = rules.any_port;
+    if rules.flags & rule_list_flags::PORTS != 0 {
+        let longest = (0..=16).rev().find_map(|len| {
+            let masked = connection.port & u16::MAX.checked_shl(16 - len).unwrap_or(0);
+            let key = PortKey {
+                list,
+                word: word.try_into().unwrap(),
+                proto: connection.protocol.number(),
+                pad: 0,
+                port_be: masked.to_be(),
+                tail: 0,
+            };
+            contents.port_rules.get(&(PortKey::BASE_BITS + len, key))
+        });
+        merge(&mut ports, longest);
+    }
+    peers.0.iter().zip(ports.0).any(|(peers, ports)| peers & ports != 0)
+}
+
+fn merge(bits: &mut Bits, other: Option<&Bits>) {
+    for (bits, other) in bits.0.iter_mut().zip(other.map_or([0; 4], |other| other.0)) {
+        *bits |= other;
+    }
+}
