@@ -3,3 +3,4 @@
 
 pub mod dataplane;
 pub mod ipam;
+pub mod pods;
