@@ -200,6 +200,11 @@ impl Status {
         status
     }
 
+    /// 422 for what is no fault of a field: a patch that does not apply.
+    pub fn unprocessable(message: impl Into<String>) -> Self {
+        Self::failure(422, Reason::Invalid, message)
+    }
+
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::failure(400, Reason::BadRequest, message)

@@ -2,8 +2,13 @@
 
 use serde_json::Value;
 
+use super::decode::parse_json;
 use super::resource::Resource;
 use super::status::Status;
+
+mod operations;
+mod order;
+mod strategic;
 
 /// Media types that patches come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +41,25 @@ impl PatchType {
 
 /// Applies a patch body to an object in its served form; the result goes through [`super::decode`] like any body.
 ///
-/// Errors: 400 for a malformed patch, 422 for a JSON patch that does not apply, 413 for too many operations.
-pub fn patch(resource: &Resource, patch_type: PatchType, current: &Value, body: &[u8]) -> Result<Value, Status> {
-    let _ = (resource, patch_type, body);
-    Ok(current.clone())
+/// Errors: 400 for a malformed patch, 422 for a patch that does not apply, 413 for too many or too large operations.
+pub fn patch(_resource: &Resource, patch_type: PatchType, current: &Value, body: &[u8]) -> Result<Value, Status> {
+    let body = parse_json(body)?.value;
+    let mut object = current.clone();
+    match patch_type {
+        PatchType::Json => operations::apply(&mut object, body)?,
+        PatchType::Merge if body.is_object() => json_patch::merge(&mut object, &body),
+        PatchType::StrategicMerge if body.is_object() => strategic::apply(&mut object, body)?,
+        PatchType::Merge | PatchType::StrategicMerge => {
+            return Err(Status::bad_request("error decoding patch: a patch must be a JSON object"));
+        }
+    }
+    Ok(object)
 }
+
+/// A patch that is well-formed and cannot be applied.
+fn rejected(why: impl Into<String>) -> Status {
+    Status::unprocessable(why)
+}
+
+#[cfg(test)]
+mod tests;
