@@ -5,6 +5,9 @@ pub mod cidr;
 pub mod config;
 pub mod durable;
 pub mod pki;
+pub mod rest;
+pub mod serve;
+pub mod server;
 pub mod tls;
 
 /// The store that the service runs on.

@@ -41,7 +41,8 @@ impl Object {
         self
     }
 
-    pub(super) fn at(mut self, revision: u64) -> Self {
+    /// The same object with another resourceVersion: for the last state of one that is gone.
+    pub(crate) fn at_revision(mut self, revision: u64) -> Self {
         self.revision = revision;
         self
     }
@@ -85,8 +86,8 @@ impl Object {
         out.freeze()
     }
 
-    /// Appends the object as JSON, without copying what is large when it is: the parts are pushed to `chunks`, small
-    /// ones by way of `buffer`. With `bare`, apiVersion and kind are left out, as in the items of a list.
+    /// Appends the object as JSON to `buffer`; when it is large only its beginning, and the rest, shared with the
+    /// store, is given back. With `bare`, apiVersion and kind are left out, as in the items of a list.
     pub(crate) fn write_json(&self, buffer: &mut BytesMut, bare: bool) -> Option<Bytes> {
         match self.splice() {
             Some((head, tail)) => {

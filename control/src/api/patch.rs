@@ -1,6 +1,6 @@
 //! Patching.
 
-use skep_control_core::api::subresource::{apply_scale, scale};
+use skep_control_core::api::subresource::{apply_scale, decode_scale, scale};
 use skep_control_core::api::{Document, PatchType, Status, Subresource, decode, patch};
 
 use super::key::ResourceRef;
@@ -29,7 +29,9 @@ impl Api {
             .transform(resource, ns, name, options.dry_run, |old| {
                 if subresource == Some(Subresource::Scale) {
                     let patched = patch(resource, patch_type, &scale(resource, old)?, body)?;
-                    let new = apply_scale(resource, old, &patched)?;
+                    let patched = decode_scale(Document::new(patched)?, options.field_validation)?;
+                    let new = apply_scale(resource, old, &patched.object)?;
+                    warnings = patched.warnings;
                     return write::replace(resource, None, new, old);
                 }
                 let patched = patch(resource, patch_type, old, body)?;

@@ -85,7 +85,7 @@ impl Watch {
             }
             Event::Delete { prev, revision } => {
                 let previous = show(prev)?;
-                let object = previous.clone().at(*revision);
+                let object = previous.clone().at_revision(*revision);
                 Some(WatchEvent { kind: WatchKind::Deleted, object, previous: Some(previous) })
             }
         }

@@ -229,8 +229,8 @@ impl Api {
     /// Binds a pod to the node that a `v1` `Binding` names. Errors: 404, 409 when it is bound, 422.
     pub async fn bind(&self, _caller: &Caller, ns: &str, pod: &str, binding: &Value) -> Result<Object, Status> {
         let pods = "pods".resolve()?;
-        let changed =
-            self.transform(pods, ns, pod, false, |old| subresource::bind(old, binding).map(Step::Put)).await?;
+        let step = |old: &Value| subresource::bind(old, binding, Timestamp::now()).map(Step::Put);
+        let changed = self.transform(pods, ns, pod, false, step).await?;
         Ok(changed.object)
     }
 
@@ -298,29 +298,8 @@ pub(super) fn replace(
             let new = subresource::apply_scale(resource, old, &new)?;
             prepare_update(resource, None, new, old, now).map(Step::from)
         }
-        Some(Subresource::Finalize) => finalize(resource, &new, old),
         other => prepare_update(resource, other, new, old, now).map(Step::from),
     }
-}
-
-/// Replaces a namespace's `spec.finalizers`; a deleted one without any goes.
-fn finalize(resource: &Resource, new: &Value, old: &Value) -> Result<Step, Status> {
-    let expected = meta::resource_version(new);
-    if !expected.is_empty() && expected != meta::resource_version(old) {
-        return Err(Status::modified(resource, meta::name(old)));
-    }
-    let mut object = old.clone();
-    let finalizers = new["spec"]["finalizers"].clone();
-    let empty = finalizers.as_array().is_none_or(Vec::is_empty);
-    if empty {
-        if let Some(spec) = object["spec"].as_object_mut() {
-            spec.remove("finalizers");
-        }
-    } else {
-        object["spec"]["finalizers"] = finalizers;
-    }
-    let gone = empty && meta::is_deleting(old) && meta::finalizers(old).is_empty();
-    Ok(if gone { Step::Remove(object) } else { Step::Put(object) })
 }
 
 fn made(resource: &'static Resource, key: Bytes, value: Bytes, revision: u64) -> Result<Object, Status> {
