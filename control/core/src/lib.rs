@@ -3,3 +3,5 @@
 //! Nothing here reads a clock, draws a random number, opens a file or waits; whoever calls passes those in.
 
 pub mod api;
+pub mod controllers;
+pub mod scheduler;

@@ -57,8 +57,6 @@ pub enum Write {
         grace_seconds: Option<i64>,
         /// What happens to dependents.
         propagation: Propagation,
-        /// Owners (with UID) that must be absent when read from the API itself: the index of one kind may run ahead of another's.
-        absent: Vec<(Key, String)>,
     },
     /// Assigns a pod to a node.
     Bind {
@@ -69,13 +67,8 @@ pub enum Write {
         /// Node name.
         node: String,
     },
-    /// Takes the `kubernetes` finalizer off a namespace, once the API itself lists nothing in it any more.
-    FinalizeNamespace {
-        /// Name of the namespace.
-        name: String,
-        /// UID that it must have.
-        uid: String,
-    },
+    /// Replaces a namespace's `spec.finalizers` at the resource version that it carries.
+    Finalize(Object),
     /// Writes nothing: the action is its Event.
     Nothing,
 }
@@ -83,7 +76,7 @@ pub enum Write {
 impl Write {
     /// Plain deletion with the object's own grace period.
     pub fn delete(target: Key, uid: impl Into<String>) -> Self {
-        Self::Delete { target, uid: uid.into(), grace_seconds: None, propagation: Propagation::Background, absent: Vec::new() }
+        Self::Delete { target, uid: uid.into(), grace_seconds: None, propagation: Propagation::Background }
     }
 
     /// Name of the write for logs.
@@ -96,7 +89,7 @@ impl Write {
             Self::Patch { .. } => "patch",
             Self::Delete { .. } => "delete",
             Self::Bind { .. } => "bind",
-            Self::FinalizeNamespace { .. } => "finalize",
+            Self::Finalize(_) => "finalize",
             Self::Nothing => "note",
         }
     }
@@ -105,10 +98,11 @@ impl Write {
     #[must_use]
     pub fn target(&self) -> Option<Key> {
         match self {
-            Self::Create(object) | Self::Update(object) | Self::UpdateStatus(object) => Some(object.key()),
+            Self::Create(object) | Self::Update(object) | Self::UpdateStatus(object) | Self::Finalize(object) => {
+                Some(object.key())
+            },
             Self::Patch { target, .. } | Self::Delete { target, .. } => Some(target.clone()),
             Self::Bind { pod, .. } => Some(pod.clone()),
-            Self::FinalizeNamespace { name, .. } => Some(Key::cluster(super::Kind::Namespace, name.clone())),
             Self::Nothing => None,
         }
     }

@@ -117,7 +117,6 @@ impl Object {
             Kind::Deployment => typed::<Deployment>(json),
             Kind::Endpoints => typed::<Endpoints>(json),
             Kind::EndpointSlice => typed::<EndpointSlice>(json),
-            Kind::Event => typed::<Event>(json),
             Kind::Lease => typed::<Lease>(json),
             Kind::Namespace => typed::<Namespace>(json),
             Kind::Node => typed::<Node>(json),
@@ -125,7 +124,7 @@ impl Object {
             Kind::ReplicaSet => typed::<ReplicaSet>(json),
             Kind::Service => typed::<Service>(json),
             // Their content can be large and nothing here reads it.
-            Kind::ConfigMap | Kind::NetworkPolicy | Kind::Secret | Kind::ServiceAccount => {
+            Kind::ConfigMap | Kind::Event | Kind::NetworkPolicy | Kind::Secret | Kind::ServiceAccount => {
                 serde_json::from_value::<Partial>(json).map(|partial| Self::Metadata(kind, Arc::new(partial.metadata)))
             }
         }

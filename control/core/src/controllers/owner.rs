@@ -11,15 +11,9 @@ pub fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     metadata.owner_references.iter().flatten().find(|reference| reference.controller == Some(true))
 }
 
-/// Whether an object is managed by the owner with this UID.
-#[must_use]
-pub fn controlled_by(metadata: &ObjectMeta, uid: &str) -> bool {
-    controller_of(metadata).is_some_and(|reference| reference.uid == uid)
-}
-
 /// A controller reference to an owner.
 #[must_use]
-pub fn controller_reference(kind: Kind, owner: &ObjectMeta) -> OwnerReference {
+pub(super) fn controller_reference(kind: Kind, owner: &ObjectMeta) -> OwnerReference {
     OwnerReference {
         api_version: kind.api_version(),
         kind: kind.name().to_owned(),
@@ -32,7 +26,7 @@ pub fn controller_reference(kind: Kind, owner: &ObjectMeta) -> OwnerReference {
 
 /// Makes `owner` the controller of an object that has none.
 #[must_use]
-pub fn adopt(target: Key, metadata: &ObjectMeta, owner: OwnerReference) -> Action {
+pub(super) fn adopt(target: Key, metadata: &ObjectMeta, owner: OwnerReference) -> Action {
     let mut references = metadata.owner_references.clone().unwrap_or_default();
     references.retain(|reference| reference.uid != owner.uid);
     references.push(owner);
@@ -41,7 +35,7 @@ pub fn adopt(target: Key, metadata: &ObjectMeta, owner: OwnerReference) -> Actio
 
 /// Takes an owner's reference away from an object.
 #[must_use]
-pub fn release(target: Key, metadata: &ObjectMeta, owner_uid: &str) -> Action {
+pub(super) fn release(target: Key, metadata: &ObjectMeta, owner_uid: &str) -> Action {
     let mut references = metadata.owner_references.clone().unwrap_or_default();
     references.retain(|reference| reference.uid != owner_uid);
     set_owners(target, metadata, &references)
@@ -49,7 +43,7 @@ pub fn release(target: Key, metadata: &ObjectMeta, owner_uid: &str) -> Action {
 
 /// Replaces an object's owner references, on condition that it is still the same version of the same object.
 #[must_use]
-pub fn set_owners(target: Key, metadata: &ObjectMeta, references: &[OwnerReference]) -> Action {
+pub(super) fn set_owners(target: Key, metadata: &ObjectMeta, references: &[OwnerReference]) -> Action {
     let owners = if references.is_empty() { serde_json::Value::Null } else { serde_json::json!(references) };
     Action::from(Write::Patch {
         target,

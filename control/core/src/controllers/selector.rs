@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 /// Labels of an object; absent labels are an empty map.
-pub type Labels = BTreeMap<String, String>;
+pub(crate) type Labels = BTreeMap<String, String>;
 
 /// Whether an object's labels satisfy a selector.
 ///
 /// An empty selector matches everything; an unknown operator matches nothing (validation refuses it at the door).
 #[must_use]
-pub fn matches(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
+pub(crate) fn matches(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
     let value = |key: &str| labels.and_then(|labels| labels.get(key));
     let equal = selector.match_labels.iter().flatten().all(|(key, wanted)| value(key) == Some(wanted));
     equal
@@ -29,13 +29,13 @@ pub fn matches(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
 
 /// Whether a selector selects everything, which workload controllers treat as selecting nothing.
 #[must_use]
-pub fn is_empty(selector: &LabelSelector) -> bool {
+pub(crate) fn is_empty(selector: &LabelSelector) -> bool {
     selector.match_labels.as_ref().is_none_or(BTreeMap::is_empty)
         && selector.match_expressions.as_ref().is_none_or(Vec::is_empty)
 }
 
 /// Whether labels carry every pair of an equality selector, as in a Service.
 #[must_use]
-pub fn contains(labels: Option<&Labels>, selector: &Labels) -> bool {
+pub(crate) fn contains(labels: Option<&Labels>, selector: &Labels) -> bool {
     selector.iter().all(|(key, wanted)| labels.and_then(|labels| labels.get(key)) == Some(wanted))
 }
