@@ -67,25 +67,24 @@ type Parts = (Vec<(u8, u8)>, Vec<(u8, u8)>, Vec<u8>);
 
 /// A pod of distinct containers, selector entries and finalizers of one owner.
 fn build(owner: &str, parts: &Parts) -> Value {
-    let mut seen = Vec::new();
-    let containers: Vec<Value> = parts
-        .0
-        .iter()
-        .filter(|(name, _)| !std::mem::replace(&mut seen, { let mut s = seen.clone(); s.push(*name); s }).contains(name))
-        .map(|(name, image)| json!({"name": format!("{owner}{name}"), "image": format!("i{image}")}))
-        .collect();
+    let mut containers: Vec<Value> = Vec::new();
+    for (name, image) in &parts.0 {
+        let name = format!("{owner}{name}");
+        if containers.iter().all(|c| c["name"] != *name) {
+            containers.push(json!({"name": name, "image": format!("i{image}")}));
+        }
+    }
     let selector: Map<String, Value> =
         parts.1.iter().map(|(k, v)| (format!("{owner}{k}"), Value::from(format!("v{v}")))).collect();
-    let mut finalizers: Vec<Value> = parts.2.iter().map(|f| Value::from(format!("{owner}/f{f}"))).collect();
-    finalizers.dedup();
-    let mut kept: Vec<Value> = Vec::new();
-    for finalizer in finalizers {
-        if !kept.contains(&finalizer) {
-            kept.push(finalizer);
+    let mut finalizers: Vec<Value> = Vec::new();
+    for finalizer in &parts.2 {
+        let finalizer = Value::from(format!("{owner}/f{finalizer}"));
+        if !finalizers.contains(&finalizer) {
+            finalizers.push(finalizer);
         }
     }
     let mut pod = pod(json!({"containers": containers, "nodeSelector": selector}));
-    pod["metadata"]["finalizers"] = kept.into();
+    pod["metadata"]["finalizers"] = finalizers.into();
     pod
 }
 
