@@ -4,6 +4,7 @@
 #![allow(unsafe_code, reason = "kernel programs work on raw pointers")]
 
 mod maps;
+mod pod;
 mod record;
 mod select;
 mod socket;

@@ -7,8 +7,8 @@ use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
 use aya_ebpf::macros::btf_map;
 use skep_abi::{
-    Addr, Backend, Bits, Config, ConnKey, ConnValue, Drops, Endpoint, FlowEvent, Frontend, FrontendKey, OriginKey,
-    OriginValue, PeerKey, PortKey, PrefixKey, Reason, RuleList, RuleListKey, SlotKey,
+    Addr, Backend, Bits, Config, ConnKey, ConnValue, Drops, Endpoint, FlowEvent, FragmentKey, FragmentValue,
+    Frontend, FrontendKey, OriginKey, OriginValue, PeerKey, PortKey, PrefixKey, Reason, RuleList, RuleListKey, SlotKey,
 };
 
 const LAZY: usize = BPF_F_NO_PREALLOC as usize;
@@ -23,6 +23,8 @@ pub(crate) static backends: HashMap<u32, Backend, 262_144, LAZY> = HashMap::new(
 pub(crate) static socket_origin: LruHashMap<OriginKey, OriginValue, 32_768> = LruHashMap::new();
 #[btf_map]
 pub(crate) static conntrack: LruHashMap<ConnKey, ConnValue, 65_536> = LruHashMap::new();
+#[btf_map]
+pub(crate) static fragments: LruHashMap<FragmentKey, FragmentValue, 4_096> = LruHashMap::new();
 #[btf_map]
 pub(crate) static endpoints: HashMap<u32, Endpoint, 4_096, LAZY> = HashMap::new();
 #[btf_map]

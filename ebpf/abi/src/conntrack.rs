@@ -72,6 +72,9 @@ pub mod conn_flags {
     pub const FIN_TX: u8 = 1 << 1;
     /// FIN seen towards the pod.
     pub const FIN_RX: u8 = 1 << 2;
+    /// A pod that reaches itself through a Service. In the `kind` 0 entry `remote` is the Service's address and
+    /// `remote_port_be` the port that the pod connected from, as the serving half of the pod sees them.
+    pub const HAIRPIN: u8 = 1 << 3;
 }
 
 /// A translated socket: which Service address the program asked for when it reached a backend.
@@ -104,7 +107,39 @@ pub struct OriginValue {
     pub backend: u32,
 }
 
+/// A datagram in fragments, of which only the first has the ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(C)]
+pub struct FragmentKey {
+    /// Source address as in the packet.
+    pub src: Addr,
+    /// Destination address as in the packet.
+    pub dst: Addr,
+    /// [`Endpoint::id`](crate::Endpoint::id).
+    pub endpoint: u32,
+    /// Identification field, as in the packet.
+    pub id: u32,
+    /// IP protocol number.
+    pub proto: u8,
+    /// A [`Direction`](crate::Direction).
+    pub direction: u8,
+    /// Zero.
+    pub pad: u16,
+}
+
+/// The ports to a [`FragmentKey`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct FragmentValue {
+    /// Source port, network byte order.
+    pub src_port_be: u16,
+    /// Destination port, network byte order.
+    pub dst_port_be: u16,
+}
+
 const _: () = {
+    assert!(core::mem::size_of::<FragmentKey>() == 44);
+    assert!(core::mem::size_of::<FragmentValue>() == 4);
     assert!(core::mem::size_of::<ConnKey>() == 44);
     assert!(core::mem::size_of::<ConnValue>() == 48);
     assert!(core::mem::size_of::<OriginKey>() == 32);

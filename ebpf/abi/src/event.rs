@@ -26,7 +26,7 @@ pub enum Reason {
     SourceCollision = 8,
     /// A helper or map write failed in a way that leaves no right answer.
     MapError = 9,
-    /// The interface belongs to no known endpoint.
+    /// The interface belongs to no known endpoint, or a packet to it is for another address.
     UnknownEndpoint = 10,
 }
 

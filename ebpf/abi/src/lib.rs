@@ -21,7 +21,9 @@ mod policy;
 mod service;
 
 pub use addr::Addr;
-pub use conntrack::{ConnKey, ConnState, ConnValue, OriginKey, OriginValue, conn_flags};
+pub use conntrack::{
+    ConnKey, ConnState, ConnValue, FragmentKey, FragmentValue, OriginKey, OriginValue, conn_flags,
+};
 pub use event::{Drops, FlowEvent, Reason, Verdict};
 pub use policy::{
     Bits, Direction, Endpoint, PeerKey, PortKey, PrefixKey, RuleList, RuleListKey, endpoint_flags,
@@ -46,6 +48,8 @@ pub mod map {
     pub const ORIGINS: &str = "socket_origin";
     /// [`ConnKey`](crate::ConnKey) -> [`ConnValue`](crate::ConnValue). LRU hash.
     pub const CONNTRACK: &str = "conntrack";
+    /// [`FragmentKey`](crate::FragmentKey) -> [`FragmentValue`](crate::FragmentValue). LRU hash.
+    pub const FRAGMENTS: &str = "fragments";
     /// Host-side interface index (`u32`) -> [`Endpoint`](crate::Endpoint). Hash.
     pub const ENDPOINTS: &str = "endpoints";
     /// [`Addr`](crate::Addr) -> identity (`u64`). Hash.
@@ -66,8 +70,8 @@ pub mod map {
     pub const CONFIG: &str = "config";
 
     /// Every map.
-    pub const ALL: [&str; 14] = [
-        FRONTENDS, SLOTS, BACKENDS, ORIGINS, CONNTRACK, ENDPOINTS, IDENTITIES, RULE_LISTS, PEER_RULES, PORT_RULES, PREFIXES,
+    pub const ALL: [&str; 15] = [
+        FRONTENDS, SLOTS, BACKENDS, ORIGINS, CONNTRACK, FRAGMENTS, ENDPOINTS, IDENTITIES, RULE_LISTS, PEER_RULES, PORT_RULES, PREFIXES,
         DROPS, EVENTS, CONFIG,
     ];
 }
@@ -111,7 +115,8 @@ mod user {
     }
 
     pod!(
-        Addr, Backend, Bits, Config, ConnKey, ConnValue, Drops, Endpoint, FlowEvent, Frontend, FrontendKey, OriginKey,
-        OriginValue, PeerKey, RuleList, RuleListKey, SlotKey, PortKey, PrefixKey,
+        Addr, Backend, Bits, Config, ConnKey, ConnValue, Drops, Endpoint, FlowEvent, FragmentKey,
+        FragmentValue, Frontend, FrontendKey, OriginKey, OriginValue, PeerKey, RuleList, RuleListKey, SlotKey, PortKey,
+        PrefixKey,
     );
 }

@@ -110,8 +110,8 @@ pub struct PortKey {
     pub pad: u8,
     /// Destination port, network byte order.
     pub port_be: u16,
-    /// Zero; never part of the prefix.
-    pub tail: u16,
+    /// Zero; never part of the prefix. Keeps the value, which the kernel puts right behind the key, aligned.
+    pub tail: [u8; 6],
 }
 
 impl PortKey {
@@ -143,6 +143,6 @@ const _: () = {
     assert!(core::mem::size_of::<RuleListKey>() == 8);
     assert!(core::mem::size_of::<RuleList>() == 72);
     assert!(core::mem::size_of::<PeerKey>() == 16);
-    assert!(core::mem::size_of::<PortKey>() == 12);
+    assert!(core::mem::size_of::<PortKey>() == 16);
     assert!(core::mem::size_of::<PrefixKey>() == 24);
 };

@@ -1,1 +1,120 @@
-//! To come.
+//! Connection tracking.
+//!
+//! ```text
+//!         first packet            packets both ways             FIN                    FIN both ways, RST
+//! (none) -------------> New ------------------------> Established ----> Closing ------------------------> Closed
+//!                        ^                                                                                   |
+//!                        +------------------------------- SYN: a new connection, judged anew ----------------+
+//! ```
+
+use skep_abi::{Addr, ConnKey, ConnState, ConnValue, Direction, conn_flags};
+
+use crate::packet::{Packet, tcp_flags};
+use crate::proto;
+
+/// One second of the clock.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// `kind` of a [`ConnKey`] for the flow itself.
+pub const FLOW: u8 = 0;
+/// `kind` of a [`ConnKey`] for a Service translation.
+pub const SERVICE: u8 = 1;
+
+/// The key of a packet's flow as seen by the pod.
+#[inline(always)]
+pub fn flow_key(packet: &Packet, direction: Direction, endpoint: u32) -> ConnKey {
+    let (local, remote, local_port_be, remote_port_be) = match direction {
+        Direction::Egress => (packet.src, packet.dst, packet.src_port_be, packet.dst_port_be),
+        // An echo identifier belongs to both sides and stands in the pod's place.
+        Direction::Ingress if !proto::has_ports(packet.proto) => (packet.dst, packet.src, packet.src_port_be, 0),
+        Direction::Ingress => (packet.dst, packet.src, packet.dst_port_be, packet.src_port_be),
+    };
+    ConnKey { local, remote, endpoint, local_port_be, remote_port_be, proto: packet.proto, kind: FLOW, pad: 0 }
+}
+
+/// The key of the flow that an ICMP error is about, out of the packet that it quotes. `direction` is the error's own: an
+/// error towards the pod quotes what the pod sent.
+#[inline(always)]
+pub fn quoted_flow_key(quoted: &Packet, direction: Direction, endpoint: u32) -> ConnKey {
+    let of_quoted = match direction {
+        Direction::Ingress => Direction::Egress,
+        Direction::Egress => Direction::Ingress,
+    };
+    flow_key(quoted, of_quoted, endpoint)
+}
+
+/// Whether an entry says nothing about this packet: it has expired, or the packet opens a connection after the end of
+/// the one that the entry is about.
+#[inline(always)]
+pub fn is_over(value: &ConnValue, packet: &Packet, now: u64) -> bool {
+    let over = value.state >= ConnState::Closing as u8;
+    value.expires <= now || (over && packet.tcp(tcp_flags::SYN | tcp_flags::ACK, tcp_flags::SYN))
+}
+
+/// A new entry for a packet.
+#[inline(always)]
+pub fn open(packet: &Packet, direction: Direction, now: u64) -> ConnValue {
+    let mut value = ConnValue {
+        expires: 0,
+        tx_packets: 0,
+        rx_packets: 0,
+        nat_addr: Addr::NONE,
+        nat_port_be: 0,
+        state: ConnState::New as u8,
+        flags: if let Direction::Egress = direction { conn_flags::OUTBOUND } else { 0 },
+        backend: 0,
+    };
+    advance(&mut value, packet, direction, now);
+    value
+}
+
+/// Takes a packet of the flow into account.
+#[inline(always)]
+pub fn advance(value: &mut ConnValue, packet: &Packet, direction: Direction, now: u64) {
+    let fin = match direction {
+        Direction::Egress => {
+            value.tx_packets = value.tx_packets.wrapping_add(1);
+            conn_flags::FIN_TX
+        }
+        Direction::Ingress => {
+            value.rx_packets = value.rx_packets.wrapping_add(1);
+            conn_flags::FIN_RX
+        }
+    };
+    if packet.proto == proto::TCP && packet.has_l4() {
+        let flags = packet.flags_or_type;
+        if flags & tcp_flags::FIN != 0 {
+            value.flags |= fin;
+        }
+        let both = conn_flags::FIN_TX | conn_flags::FIN_RX;
+        if flags & tcp_flags::RST != 0 || value.flags & both == both {
+            value.state = ConnState::Closed as u8;
+        } else if value.flags & both != 0 {
+            value.state = ConnState::Closing as u8;
+        }
+    }
+    if value.state == ConnState::New as u8 && value.tx_packets != 0 && value.rx_packets != 0 {
+        value.state = ConnState::Established as u8;
+    }
+    value.expires = now + lifetime(packet.proto, value.state);
+}
+
+/// How long an entry lives after its last packet, nanoseconds. In the order of what Linux's own tracking uses
+/// (nf_conntrack-sysctl), with a day for idle TCP instead of five.
+#[inline(always)]
+pub fn lifetime(protocol: u8, state: u8) -> u64 {
+    let tcp = protocol == proto::TCP;
+    let seconds = if state == ConnState::Closed as u8 {
+        10
+    } else if state == ConnState::Closing as u8 {
+        120
+    } else if state == ConnState::Established as u8 {
+        if tcp { 86_400 } else { 180 }
+    } else if tcp {
+        120
+    } else {
+        30
+    };
+    seconds * SECOND
+}
+

@@ -1,1 +1,360 @@
-//! To come.
+//! Reading of packet headers.
+//!
+//! ```text
+//! l3 --> IPv4 header with options | IPv6 header, extension headers
+//! l4 --> TCP, UDP, SCTP: ports | ICMP: type, code, identifier | anything else: not looked at
+//! ```
+//!
+//! Nothing is read at a fixed offset that options or extension headers can move, and no port is read from a fragment
+//! that does not begin the datagram.
+
+use skep_abi::{Addr, Reason};
+
+use crate::proto;
+
+/// Bytes of a packet: the kernel's socket buffer, or a slice.
+pub trait Bytes {
+    /// Copies `N` bytes from `offset`; nothing when the packet ends before.
+    fn load<const N: usize>(&self, offset: u32) -> Option<[u8; N]>;
+
+    /// Length of the packet, link-layer header included.
+    fn len(&self) -> u32;
+
+    /// Whether there are no bytes at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Bytes for &[u8] {
+    fn load<const N: usize>(&self, offset: u32) -> Option<[u8; N]> {
+        let offset = offset as usize;
+        self.get(offset..offset.checked_add(N)?)?.try_into().ok()
+    }
+
+    fn len(&self) -> u32 {
+        <[u8]>::len(self) as u32
+    }
+}
+
+/// Length of an Ethernet header.
+pub const ETH_LEN: u32 = 14;
+/// EtherType of IPv4.
+pub const ETH_P_IP: u16 = 0x0800;
+/// EtherType of ARP.
+pub const ETH_P_ARP: u16 = 0x0806;
+/// EtherType of IPv6.
+pub const ETH_P_IPV6: u16 = 0x86dd;
+
+/// Most extension headers that are followed; RFC 8200 gives each kind at most one place, destination options two.
+const EXTENSION_HEADERS: u32 = 8;
+
+/// TCP flag bits.
+pub mod tcp_flags {
+    /// No more data.
+    pub const FIN: u8 = 0x01;
+    /// Opens a connection.
+    pub const SYN: u8 = 0x02;
+    /// Ends a connection at once.
+    pub const RST: u8 = 0x04;
+    /// The acknowledgment number is valid.
+    pub const ACK: u8 = 0x10;
+}
+
+/// Which part of a datagram a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Part {
+    /// All of it.
+    Whole = 0,
+    /// The first fragment: it has the ports.
+    First = 1,
+    /// A later fragment: it has none.
+    Later = 2,
+}
+
+/// What the headers of a packet say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Packet {
+    /// Source address.
+    pub src: Addr,
+    /// Destination address.
+    pub dst: Addr,
+    /// Offset of the IP header.
+    pub l3: u32,
+    /// Offset of the header after IP and its extensions.
+    pub l4: u32,
+    /// Identification of a fragmented datagram, as in the packet.
+    pub fragment_id: u32,
+    /// Source port, network byte order; an echo identifier for ICMP echo; else 0.
+    pub src_port_be: u16,
+    /// Destination port, network byte order; 0 without ports.
+    pub dst_port_be: u16,
+    /// IP protocol number after extension headers.
+    pub proto: u8,
+    /// Whether this is IPv6.
+    pub v6: bool,
+    /// Which part of a datagram this is.
+    pub part: Part,
+    /// TCP flag bits, or the type of an ICMP message.
+    pub flags_or_type: u8,
+}
+
+impl Packet {
+    /// Whether the ports are known from this packet.
+    #[inline(always)]
+    pub fn has_l4(&self) -> bool {
+        self.part as u8 != Part::Later as u8
+    }
+
+    /// Whether TCP flags are all clear but those in `wanted`, out of `mask`.
+    #[inline(always)]
+    pub fn tcp(&self, mask: u8, wanted: u8) -> bool {
+        self.proto == proto::TCP && self.has_l4() && self.flags_or_type & mask == wanted
+    }
+
+    /// What kind of ICMP message this is; [`Icmp::No`] for other protocols.
+    #[inline(always)]
+    pub fn icmp(&self) -> Icmp {
+        if !self.has_l4() {
+            return Icmp::No;
+        }
+        match (self.v6, self.proto) {
+            (false, proto::ICMP) => icmp4(self.flags_or_type),
+            (true, proto::ICMPV6) => icmp6(self.flags_or_type),
+            _ => Icmp::No,
+        }
+    }
+}
+
+/// Kinds of ICMP messages that are handled apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Icmp {
+    /// Not ICMP.
+    No,
+    /// Echo request or reply.
+    Echo,
+    /// An error about the packet that it quotes.
+    Error,
+    /// Neighbour or router discovery, or multicast listener reports: needed on the link, and never leaves it.
+    Link,
+    /// Anything else.
+    Other,
+}
+
+fn icmp4(kind: u8) -> Icmp {
+    match kind {
+        0 | 8 => Icmp::Echo,
+        3 | 4 | 5 | 11 | 12 => Icmp::Error,
+        _ => Icmp::Other,
+    }
+}
+
+fn icmp6(kind: u8) -> Icmp {
+    match kind {
+        128 | 129 => Icmp::Echo,
+        1..=127 => Icmp::Error,
+        130..=137 | 143 => Icmp::Link,
+        _ => Icmp::Other,
+    }
+}
+
+/// How much of a packet must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// The whole packet.
+    Whole,
+    /// Only its beginning, as an ICMP error quotes it: the IP header and eight bytes.
+    Quoted,
+}
+
+/// Reads the packet whose IP header is at `l3`.
+///
+/// # Errors
+///
+/// [`Reason::Malformed`] when it ends too early or contradicts itself, [`Reason::UnsupportedProtocol`] when a routing
+/// header makes its destination another than the one that it names.
+#[inline(always)]
+pub fn parse<P: Bytes>(bytes: &P, l3: u32, v6: bool, extent: Extent) -> Result<Packet, Reason> {
+    let mut packet = if v6 { ipv6(bytes, l3, extent)? } else { ipv4(bytes, l3, extent)? };
+    if packet.has_l4() {
+        transport(bytes, &mut packet, extent)?;
+    }
+    Ok(packet)
+}
+
+#[inline(always)]
+fn ipv4<P: Bytes>(bytes: &P, l3: u32, extent: Extent) -> Result<Packet, Reason> {
+    let h: [u8; 20] = bytes.load(l3).ok_or(Reason::Malformed)?;
+    let header_len = u32::from(h[0] & 0x0f) * 4;
+    if h[0] >> 4 != 4 || header_len < 20 {
+        return Err(Reason::Malformed);
+    }
+    let total_len = u32::from(u16::from_be_bytes([h[2], h[3]]));
+    let there = bytes.len().wrapping_sub(l3);
+    // A length of 0 is that of a packet of more than 64 KiB, which only lives inside one machine (BIG TCP).
+    let big = total_len == 0 && there > 0xffff;
+    if !big && (total_len < header_len || (extent == Extent::Whole && total_len > there)) {
+        return Err(Reason::Malformed);
+    }
+    let fragment = u16::from_be_bytes([h[6], h[7]]);
+    let (more, offset) = (fragment & 0x2000 != 0, fragment & 0x1fff);
+    Ok(Packet {
+        src: Addr::v4([h[12], h[13], h[14], h[15]]),
+        dst: Addr::v4([h[16], h[17], h[18], h[19]]),
+        l3,
+        l4: l3 + header_len,
+        fragment_id: u32::from(u16::from_ne_bytes([h[4], h[5]])),
+        src_port_be: 0,
+        dst_port_be: 0,
+        proto: h[9],
+        v6: false,
+        part: part(more, offset),
+        flags_or_type: 0,
+    })
+}
+
+#[inline(always)]
+fn ipv6<P: Bytes>(bytes: &P, l3: u32, extent: Extent) -> Result<Packet, Reason> {
+    let h: [u8; 40] = bytes.load(l3).ok_or(Reason::Malformed)?;
+    if h[0] >> 4 != 6 {
+        return Err(Reason::Malformed);
+    }
+    let payload_len = u32::from(u16::from_be_bytes([h[4], h[5]]));
+    let there = bytes.len().wrapping_sub(l3);
+    if extent == Extent::Whole && payload_len + 40 > there {
+        return Err(Reason::Malformed);
+    }
+    let mut packet = Packet {
+        src: addr(&h, 8),
+        dst: addr(&h, 24),
+        l3,
+        l4: l3 + 40,
+        fragment_id: 0,
+        src_port_be: 0,
+        dst_port_be: 0,
+        proto: h[6],
+        v6: true,
+        part: Part::Whole,
+        flags_or_type: 0,
+    };
+    for _ in 0..EXTENSION_HEADERS {
+        // Offsets stay far below this in any packet; the bound is for the verifier.
+        if packet.l4 > 0xffff {
+            return Err(Reason::Malformed);
+        }
+        match packet.proto {
+            // Hop-by-hop and destination options: length in units of 8 bytes, the first not counted.
+            0 | 60 => {
+                let x: [u8; 2] = bytes.load(packet.l4).ok_or(Reason::Malformed)?;
+                packet.proto = x[0];
+                packet.l4 += (u32::from(x[1]) + 1) * 8;
+            }
+            43 => {
+                let x: [u8; 4] = bytes.load(packet.l4).ok_or(Reason::Malformed)?;
+                // Segments left: the packet is for somebody else than its destination field says.
+                if x[3] != 0 {
+                    return Err(Reason::UnsupportedProtocol);
+                }
+                packet.proto = x[0];
+                packet.l4 += (u32::from(x[1]) + 1) * 8;
+            }
+            44 => {
+                let x: [u8; 8] = bytes.load(packet.l4).ok_or(Reason::Malformed)?;
+                let fragment = u16::from_be_bytes([x[2], x[3]]);
+                packet.part = part(fragment & 1 != 0, fragment & 0xfff8);
+                packet.fragment_id = u32::from_ne_bytes([x[4], x[5], x[6], x[7]]);
+                packet.proto = x[0];
+                packet.l4 += 8;
+                if !packet.has_l4() {
+                    return Ok(packet);
+                }
+            }
+            // Authentication header: length in units of 4 bytes, two not counted.
+            51 => {
+                let x: [u8; 2] = bytes.load(packet.l4).ok_or(Reason::Malformed)?;
+                packet.proto = x[0];
+                packet.l4 += (u32::from(x[1]) + 2) * 4;
+            }
+            _ => return Ok(packet),
+        }
+    }
+    // Longer chains have no purpose but to hide what follows.
+    Err(Reason::Malformed)
+}
+
+#[inline(always)]
+fn transport<P: Bytes>(bytes: &P, packet: &mut Packet, extent: Extent) -> Result<(), Reason> {
+    let l4 = packet.l4;
+    match (packet.proto, extent) {
+        (proto::TCP, Extent::Whole) => {
+            let h: [u8; 14] = bytes.load(l4).ok_or(Reason::Malformed)?;
+            let header_len = u32::from(h[12] >> 4) * 4;
+            // A first fragment can end within the options, but not within the fixed part.
+            if header_len < 20 || (packet.part as u8 == Part::Whole as u8 && l4 + header_len > bytes.len()) {
+                return Err(Reason::Malformed);
+            }
+            packet.src_port_be = u16::from_ne_bytes([h[0], h[1]]);
+            packet.dst_port_be = u16::from_ne_bytes([h[2], h[3]]);
+            packet.flags_or_type = h[13];
+        }
+        (proto::UDP, Extent::Whole) => {
+            let h: [u8; 8] = bytes.load(l4).ok_or(Reason::Malformed)?;
+            let len = u32::from(u16::from_be_bytes([h[4], h[5]]));
+            // A length of 0 belongs to packets that were joined on receipt and to IPv6 jumbograms.
+            let too_long = packet.part as u8 == Part::Whole as u8 && l4 + len > bytes.len();
+            if (len < 8 && len != 0) || too_long {
+                return Err(Reason::Malformed);
+            }
+            packet.src_port_be = u16::from_ne_bytes([h[0], h[1]]);
+            packet.dst_port_be = u16::from_ne_bytes([h[2], h[3]]);
+        }
+        (proto::TCP | proto::UDP | proto::SCTP, _) => {
+            let h: [u8; 4] = bytes.load(l4).ok_or(Reason::Malformed)?;
+            packet.src_port_be = u16::from_ne_bytes([h[0], h[1]]);
+            packet.dst_port_be = u16::from_ne_bytes([h[2], h[3]]);
+        }
+        (proto::ICMP | proto::ICMPV6, _) => {
+            let h: [u8; 8] = bytes.load(l4).ok_or(Reason::Malformed)?;
+            packet.flags_or_type = h[0];
+            if let Icmp::Echo = packet.icmp() {
+                packet.src_port_be = u16::from_ne_bytes([h[4], h[5]]);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn part(more: bool, offset: u16) -> Part {
+    match (more, offset) {
+        (false, 0) => Part::Whole,
+        (true, 0) => Part::First,
+        _ => Part::Later,
+    }
+}
+
+#[inline(always)]
+fn addr(h: &[u8; 40], at: usize) -> Addr {
+    let mut octets = [0; 16];
+    let mut i = 0;
+    while i < 16 {
+        octets[i] = h[at + i];
+        i += 1;
+    }
+    Addr(octets)
+}
+
+/// Whether an address is IPv6 link-local (fe80::/10).
+#[inline(always)]
+pub fn is_link_local(addr: &Addr) -> bool {
+    addr.0[0] == 0xfe && addr.0[1] & 0xc0 == 0x80
+}
+
+/// Whether an address is the IPv6 unspecified one.
+#[inline(always)]
+pub fn is_unspecified(addr: &Addr) -> bool {
+    addr.0 == [0; 16]
+}

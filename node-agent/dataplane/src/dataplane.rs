@@ -1,13 +1,22 @@
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use aya::Ebpf;
+use aya::programs::ProgramFd;
 use skep_abi::Config;
 
-use crate::{Error, Events, Maps};
+use crate::object::{self, FROM_POD, Features, SOCKET_HOOKS, TO_POD};
+use crate::pins::{Pins, PodHook};
+use crate::sys::{AttachType, Target};
+use crate::{Error, Events, Maps, bpffs, clsact, layout, link};
 
 /// What [`Dataplane::open`] needs to know.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Directory on a BPF file system, this node's own.
+    /// Directory on a BPF file system, this node's own. One below `/sys/fs/bpf` is mounted when needed.
     pub bpf_dir: PathBuf,
     /// cgroup2 directory whose processes get socket load balancing; without one the tc programs translate alone.
     pub cgroup: Option<PathBuf>,
@@ -17,25 +26,59 @@ pub struct Options {
 
 /// The loaded programs and their pinned maps and links.
 ///
-/// Dropping it detaches nothing: links stay pinned.
+/// Dropping it detaches nothing: links stay pinned. Methods act in the network namespace of the calling thread.
 pub struct Dataplane {
     maps: Maps,
+    pins: Pins,
+    features: Features,
+    from_pod: ProgramFd,
+    to_pod: ProgramFd,
+    /// Needed after loading only where programs are attached without links.
+    object: Mutex<Ebpf>,
 }
 
 impl Dataplane {
     /// Loads the kernel object, adopting maps and links that are pinned under the same ABI version.
     ///
+    /// Maps keep their entries. Links that run get the new programs in place: first the ones of pods that are still
+    /// there, then the socket hooks. Without [`Options::cgroup`] socket hooks of an earlier run are removed.
+    ///
     /// # Errors
     ///
     /// When the directory is not on a BPF file system, a pinned map has another layout, or the kernel refuses a program
-    /// or link. What was there before stays as it was.
+    /// or link. Programs that ran before go on running.
     pub fn open(options: &Options) -> Result<Self, Error> {
-        Ok(Self { maps: Maps::open(&options.bpf_dir)? })
+        bpffs::prepare(&options.bpf_dir)?;
+        let pins = Pins::new(&options.bpf_dir);
+        pins.create()?;
+        layout::check(&pins)?;
+        let (object, features) = object::load(&pins, options.cgroup.is_some())?;
+        let maps = Maps::open(&options.bpf_dir)?;
+        maps.config.set(&options.config)?;
+        let dataplane = Self {
+            from_pod: object::program_fd(&object, FROM_POD)?,
+            to_pod: object::program_fd(&object, TO_POD)?,
+            maps,
+            pins,
+            features,
+            object: Mutex::new(object),
+        };
+        dataplane.adopt_pods()?;
+        match &options.cgroup {
+            Some(cgroup) => dataplane.attach_socket_hooks(cgroup)?,
+            None => dataplane.detach_socket_hooks()?,
+        }
+        Ok(dataplane)
     }
 
     /// The maps.
     pub fn maps(&self) -> &Maps {
         &self.maps
+    }
+
+    /// What this kernel can do beyond the minimum.
+    pub fn features(&self) -> Features {
+        self.features
     }
 
     /// A reader of flow events.
@@ -53,8 +96,16 @@ impl Dataplane {
     ///
     /// When the interface is not there or the kernel refuses.
     pub fn attach_pod(&self, ifname: &str, ifindex: u32) -> Result<(), Error> {
-        let _ = (ifname, ifindex);
-        Err(Error::NotInObject("tc program"))
+        if !self.features.tcx {
+            return clsact::attach(&mut self.object(), ifname);
+        }
+        // Towards the pod first: a connection that the pod opens must not outrun the program that passes its replies.
+        for hook in PodHook::BOTH {
+            let path = self.pins.pod_link(ifindex, hook);
+            let attach = pod_attach_type(hook);
+            link::ensure(&path, self.pod_program(hook), Target::Interface(ifindex), u64::from(ifindex), attach)?;
+        }
+        Ok(())
     }
 
     /// Removes the programs from a pod's interface, which may be gone already.
@@ -63,7 +114,9 @@ impl Dataplane {
     ///
     /// When a pin cannot be removed.
     pub fn detach_pod(&self, ifindex: u32) -> Result<(), Error> {
-        let _ = ifindex;
+        for hook in PodHook::BOTH {
+            link::remove(&self.pins.pod_link(ifindex, hook))?;
+        }
         Ok(())
     }
 
@@ -73,6 +126,61 @@ impl Dataplane {
     ///
     /// When the link directory cannot be read.
     pub fn attached_pods(&self) -> Result<Vec<u32>, Error> {
-        Ok(Vec::new())
+        let mut pods: Vec<u32> = self.pins.pod_links()?.into_iter().map(|(ifindex, _)| ifindex).collect();
+        pods.dedup();
+        Ok(pods)
+    }
+
+    /// Gives the links of pods the new programs; those whose interface is gone are removed.
+    fn adopt_pods(&self) -> Result<(), Error> {
+        for (ifindex, hook) in self.pins.pod_links()? {
+            let path = self.pins.pod_link(ifindex, hook);
+            let target = Target::Interface(ifindex);
+            if !link::update(&path, self.pod_program(hook), target, u64::from(ifindex), pod_attach_type(hook))? {
+                tracing::info!(ifindex, "a pod's interface is gone; its link is removed");
+                link::remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pod_program(&self, hook: PodHook) -> BorrowedFd<'_> {
+        match hook {
+            PodHook::From => self.from_pod.as_fd(),
+            PodHook::To => self.to_pod.as_fd(),
+        }
+    }
+
+    fn object(&self) -> MutexGuard<'_, Ebpf> {
+        self.object.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn attach_socket_hooks(&self, cgroup: &Path) -> Result<(), Error> {
+        let failed = |source| Error::Io { path: cgroup.to_owned(), source };
+        let object = self.object();
+        let dir = File::open(cgroup).map_err(failed)?;
+        // The id of a cgroup is the inode number of its directory.
+        let id = fs::metadata(cgroup).map_err(failed)?.ino();
+        for hook in SOCKET_HOOKS {
+            let program = object::program_fd(&object, hook.program)?;
+            let path = self.pins.cgroup_link(hook.link);
+            link::ensure(&path, program.as_fd(), Target::Cgroup(dir.as_fd()), id, hook.attach)?;
+        }
+        Ok(())
+    }
+
+    /// In the reverse order of attaching: those that translate go before those that show.
+    fn detach_socket_hooks(&self) -> Result<(), Error> {
+        for hook in SOCKET_HOOKS.iter().rev() {
+            link::remove(&self.pins.cgroup_link(hook.link))?;
+        }
+        Ok(())
+    }
+}
+
+fn pod_attach_type(hook: PodHook) -> AttachType {
+    match hook {
+        PodHook::From => AttachType::TcxIngress,
+        PodHook::To => AttachType::TcxEgress,
     }
 }

@@ -13,15 +13,20 @@
 //! The directory carries [`skep_abi::VERSION`]. [`Dataplane::open`] adopts what is pinned there: maps are reused and
 //! programs of running links are exchanged in place, so that no packet passes without them.
 
+mod bpffs;
+mod clsact;
 mod dataplane;
 mod drops;
 mod error;
 mod events;
+mod layout;
+mod link;
 mod maps;
 mod object;
 mod pins;
 mod prefix_table;
 mod setting;
+mod sys;
 mod table;
 
 pub use dataplane::{Dataplane, Options};
@@ -29,6 +34,7 @@ pub use drops::{DropCounters, DropTotal};
 pub use error::Error;
 pub use events::Events;
 pub use maps::{MapUse, Maps};
+pub use object::Features;
 pub use prefix_table::PrefixTable;
 pub use setting::Setting;
 pub use table::Table;

@@ -60,7 +60,7 @@ fn word_allows(contents: &MapContents, list: u32, word: u32, connection: Connect
                 proto: connection.protocol.number(),
                 pad: 0,
                 port_be: masked.to_be(),
-                tail: 0,
+                tail: [0; 6],
             };
             contents.port_rules.get(&(PortKey::BASE_BITS + len, key))
         });

@@ -1,0 +1,134 @@
+//! Packets that a pod sends.
+
+use aya_ebpf::macros::classifier;
+use aya_ebpf::programs::TcContext;
+use skep_abi::{Addr, Direction, Endpoint, Reason, conn_flags};
+use skep_verdict::conn;
+use skep_verdict::packet::{
+    self, ETH_LEN, ETH_P_ARP, ETH_P_IP, ETH_P_IPV6, Extent, Icmp, Packet, Part, is_link_local, is_unspecified,
+};
+
+use super::scratch::{self, Scratch, own_addr};
+use super::service::{self, Outcome};
+use super::skb::Skb;
+use super::translate::{self, Side};
+use super::{PASS, SHOT, classify, fragment, hairpin, icmp, refuse, track};
+use crate::maps;
+
+const DIRECTION: Direction = Direction::Egress;
+
+#[classifier]
+pub(crate) fn skep_from_pod(ctx: TcContext) -> i32 {
+    let skb = Skb(ctx.skb.skb);
+    let Some(s) = scratch::get() else { return SHOT };
+    // SAFETY: entries of a map without preallocation are freed only after a grace period that outlasts the program.
+    let Some(endpoint) = (unsafe { maps::endpoints.get(&skb.ifindex()) }) else {
+        return scratch::dropped(skb, 0, s, DIRECTION, Reason::UnknownEndpoint);
+    };
+    match run(skb, endpoint, s) {
+        Ok(action) => action,
+        Err(reason) => scratch::dropped(skb, endpoint.id, s, DIRECTION, reason),
+    }
+}
+
+#[inline(always)]
+fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
+    let v6 = match skb.ethertype() {
+        ETH_P_IP => false,
+        ETH_P_IPV6 => true,
+        ETH_P_ARP => return Ok(PASS),
+        _ => return Err(Reason::UnsupportedProtocol),
+    };
+    parse(skb, ETH_LEN, v6, Extent::Whole, &mut s.packet)?;
+    s.key = conn::flow_key(&s.packet, DIRECTION, endpoint.id);
+    if s.packet.icmp() == Icmp::Link && stays_on_link(&s.packet, endpoint) {
+        return Ok(PASS);
+    }
+    let own = own_addr(endpoint, v6);
+    if s.packet.src != *own || *own == Addr::NONE {
+        return Err(Reason::SpoofedSource);
+    }
+    if classify::is_closed(endpoint) {
+        return Err(Reason::EndpointClosed);
+    }
+    s.now = track::now();
+    if s.packet.icmp() == Icmp::Error {
+        return icmp::from_pod(skb, endpoint, s);
+    }
+    if s.packet.part as u8 != Part::Whole as u8 {
+        fragment::resolve(endpoint, &mut s.packet, DIRECTION)?;
+        s.key = conn::flow_key(&s.packet, DIRECTION, endpoint.id);
+    }
+    if let Some(flow) = track::find(&s.key, s) {
+        if flow.flags & conn_flags::HAIRPIN != 0 {
+            conn::advance(flow, &s.packet, DIRECTION, s.now);
+            return hairpin::to_client(skb, s, flow);
+        }
+        // The pod speaks to the backend itself from a port from which it also reached it through a Service: replies could
+        // not be told apart.
+        if flow.nat_addr != Addr::NONE {
+            return Err(Reason::SourceCollision);
+        }
+        conn::advance(flow, &s.packet, DIRECTION, s.now);
+        return Ok(PASS);
+    }
+    match service::translate(s)? {
+        Outcome::NotAService => {
+            classify::decide(endpoint, s, DIRECTION)?;
+            s.value = conn::open(&s.packet, DIRECTION, s.now);
+            track::insert(skb, endpoint, s, DIRECTION)?;
+            Ok(PASS)
+        }
+        Outcome::NoEndpoints => {
+            let action = refuse::answer(skb, &s.packet)?;
+            scratch::dropped(skb, endpoint.id, s, DIRECTION, Reason::NoEndpoints);
+            Ok(action)
+        }
+        Outcome::Translated { hairpin, backend } => through(skb, endpoint, s, hairpin, backend),
+    }
+}
+
+/// A packet to a backend of a Service; `s.key` is its flow after translation.
+#[inline(always)]
+fn through(skb: Skb, endpoint: &Endpoint, s: &mut Scratch, hairpin: bool, backend: u32) -> Result<i32, Reason> {
+    // The serving half of a pod that reaches itself sees the packet come in.
+    let side = if hairpin { Direction::Ingress } else { DIRECTION };
+    if let Some(flow) = track::find(&s.key, s) {
+        conn::advance(flow, &s.packet, side, s.now);
+        service::remember(s, flow, hairpin, backend)?;
+    } else {
+        if !hairpin {
+            classify::decide(endpoint, s, DIRECTION)?;
+        }
+        s.value = conn::open(&s.packet, side, s.now);
+        s.value.nat_addr = s.service;
+        s.value.nat_port_be = s.service_port_be;
+        if hairpin {
+            s.value.flags |= conn_flags::HAIRPIN;
+        }
+        track::insert(skb, endpoint, s, DIRECTION)?;
+        service::remember(s, &s.value, hairpin, backend)?;
+    }
+    if hairpin {
+        return hairpin::to_server(skb, s, s.key.local_port_be);
+    }
+    translate::packet(skb, &s.packet, Side::Destination, &s.key.remote, s.key.remote_port_be)?;
+    Ok(PASS)
+}
+
+/// Neighbour discovery and the like between the pod and the node's side of the link: not the pod's traffic, as ARP is
+/// not. Anything that is addressed further is.
+#[inline(always)]
+fn stays_on_link(packet: &Packet, endpoint: &Endpoint) -> bool {
+    let source = is_link_local(&packet.src) || is_unspecified(&packet.src) || packet.src == endpoint.addr6;
+    // ff02::/16: multicast on the link.
+    let multicast = packet.dst.0[0] == 0xff && packet.dst.0[1] & 0x0f == 0x02;
+    source && (is_link_local(&packet.dst) || multicast)
+}
+
+/// Reads headers into `packet`.
+#[inline(never)]
+pub(crate) fn parse(skb: Skb, l3: u32, v6: bool, extent: Extent, packet: &mut Packet) -> Result<(), Reason> {
+    *packet = packet::parse(&skb, l3, v6, extent)?;
+    Ok(())
+}

@@ -1,0 +1,26 @@
+//! The programs on the host side of a pod's interface.
+//!
+//! ```text
+//! from pod:  parse -> source check -> conntrack -> Service translation -> policy -> out
+//! to pod:    parse -> conntrack -> policy -> reverse translation -> pod
+//! ```
+//!
+//! Each sees both directions of every connection of its pod, so that one conntrack entry, keyed by the pod, serves both.
+
+mod classify;
+mod fragment;
+mod from;
+mod hairpin;
+mod icmp;
+mod refuse;
+mod scratch;
+mod service;
+mod skb;
+mod to;
+mod track;
+mod translate;
+
+/// Goes on to the next program or to the stack.
+const PASS: i32 = aya_ebpf::bindings::TC_ACT_UNSPEC;
+/// Drops the packet.
+const SHOT: i32 = aya_ebpf::bindings::TC_ACT_SHOT as i32;

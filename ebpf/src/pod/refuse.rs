@@ -1,0 +1,73 @@
+//! Refusal of a connection to a Service without endpoints: the packet itself becomes the answer and goes back to the pod.
+
+use skep_abi::Reason;
+use skep_verdict::packet::{Bytes, ETH_LEN, Packet};
+use skep_verdict::{proto, refuse};
+
+use super::skb::Skb;
+
+/// Answers with RST or ICMP port unreachable.
+///
+/// # Errors
+///
+/// [`Reason::NoEndpoints`] when no answer can or must be made: the packet is to be dropped.
+#[inline(never)]
+pub(crate) fn answer(skb: Skb, packet: &Packet) -> Result<i32, Reason> {
+    if refuse::is_silent(packet) || !packet.has_l4() {
+        return Err(Reason::NoEndpoints);
+    }
+    let made = match (packet.proto, packet.v6) {
+        (proto::TCP, _) => reset(skb, packet),
+        (_, false) => unreachable4(skb, packet),
+        (_, true) => unreachable6(skb, packet),
+    };
+    made.map_err(|_| Reason::NoEndpoints)?;
+    skb.send_back()
+}
+
+#[inline(always)]
+fn reset(skb: Skb, packet: &Packet) -> Result<(), Reason> {
+    let segment: [u8; refuse::TCP_LEN] = skb.load(packet.l4).ok_or(Reason::Malformed)?;
+    let header_len = u32::from(segment[12] >> 4) * 4;
+    let payload = skb.len().wrapping_sub(packet.l4 + header_len);
+    let tcp = refuse::tcp_reset(packet, &segment, payload);
+    if packet.v6 {
+        skb.resize(ETH_LEN + (refuse::IPV6_LEN + refuse::TCP_LEN) as u32)?;
+        skb.store(ETH_LEN, &refuse::ipv6_header(packet, proto::TCP, refuse::TCP_LEN as u16))?;
+        skb.store(ETH_LEN + refuse::IPV6_LEN as u32, &tcp)
+    } else {
+        skb.resize(ETH_LEN + (refuse::IPV4_LEN + refuse::TCP_LEN) as u32)?;
+        skb.store(ETH_LEN, &refuse::ipv4_header(packet, proto::TCP, refuse::TCP_LEN as u16))?;
+        skb.store(ETH_LEN + refuse::IPV4_LEN as u32, &tcp)
+    }
+}
+
+#[inline(always)]
+fn unreachable4(skb: Skb, packet: &Packet) -> Result<(), Reason> {
+    // A header with options would have to be quoted whole to be understood.
+    if packet.l4 != packet.l3 + refuse::IPV4_LEN as u32 {
+        return Err(Reason::NoEndpoints);
+    }
+    let header: [u8; refuse::IPV4_LEN] = skb.load(packet.l3).ok_or(Reason::Malformed)?;
+    let after: [u8; refuse::QUOTED_LEN] = skb.load(packet.l4).ok_or(Reason::Malformed)?;
+    let payload = (refuse::ICMP_LEN + refuse::IPV4_LEN + refuse::QUOTED_LEN) as u16;
+    let start = ETH_LEN + refuse::IPV4_LEN as u32;
+    skb.resize(start + u32::from(payload))?;
+    skb.store(ETH_LEN, &refuse::ipv4_header(packet, proto::ICMP, payload))?;
+    skb.store(start, &refuse::icmp4_unreachable(&header, &after))?;
+    skb.store(start + refuse::ICMP_LEN as u32, &header)?;
+    skb.store(start + (refuse::ICMP_LEN + refuse::IPV4_LEN) as u32, &after)
+}
+
+#[inline(always)]
+fn unreachable6(skb: Skb, packet: &Packet) -> Result<(), Reason> {
+    let header: [u8; refuse::IPV6_LEN] = skb.load(packet.l3).ok_or(Reason::Malformed)?;
+    let after: [u8; refuse::QUOTED_LEN] = skb.load(packet.l3 + refuse::IPV6_LEN as u32).ok_or(Reason::Malformed)?;
+    let payload = (refuse::ICMP_LEN + refuse::IPV6_LEN + refuse::QUOTED_LEN) as u16;
+    let start = ETH_LEN + refuse::IPV6_LEN as u32;
+    skb.resize(start + u32::from(payload))?;
+    skb.store(ETH_LEN, &refuse::ipv6_header(packet, proto::ICMPV6, payload))?;
+    skb.store(start, &refuse::icmp6_unreachable(packet, &header, &after))?;
+    skb.store(start + refuse::ICMP_LEN as u32, &header)?;
+    skb.store(start + (refuse::ICMP_LEN + refuse::IPV6_LEN) as u32, &after)
+}

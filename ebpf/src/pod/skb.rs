@@ -1,0 +1,116 @@
+//! The kernel's packet buffer.
+
+use core::mem::MaybeUninit;
+
+use aya_ebpf::bindings::{__sk_buff, BPF_F_INVALIDATE_HASH};
+use aya_ebpf::cty::c_void;
+use aya_ebpf::helpers::{
+    bpf_l3_csum_replace, bpf_l4_csum_replace, bpf_redirect, bpf_skb_change_tail, bpf_skb_load_bytes,
+    bpf_skb_store_bytes,
+};
+use skep_abi::Reason;
+use skep_verdict::packet::Bytes;
+
+/// Mark of packets that the dataplane itself sends to the pod that the packet came from. They meet the program for
+/// packets to the pod, which lets them through. Marks do not cross namespaces: no pod can set it.
+const OWN: u32 = 0x536b_6570;
+
+/// A packet.
+#[derive(Clone, Copy)]
+pub(crate) struct Skb(pub(crate) *mut __sk_buff);
+
+impl Bytes for Skb {
+    #[inline(always)]
+    fn load<const N: usize>(&self, offset: u32) -> Option<[u8; N]> {
+        let mut bytes = MaybeUninit::<[u8; N]>::uninit();
+        // SAFETY: the helper writes N bytes when it succeeds, and the array is only taken for initialised then.
+        unsafe {
+            let result = bpf_skb_load_bytes(self.0.cast::<c_void>().cast_const(), offset, bytes.as_mut_ptr().cast(), N as u32);
+            (result == 0).then(|| bytes.assume_init())
+        }
+    }
+
+    #[inline(always)]
+    fn len(&self) -> u32 {
+        // SAFETY: the context outlives the program.
+        unsafe { (*self.0).len }
+    }
+}
+
+impl Skb {
+    /// EtherType, host byte order.
+    #[inline(always)]
+    pub(crate) fn ethertype(self) -> u16 {
+        // SAFETY: the context outlives the program.
+        u16::from_be(unsafe { (*self.0).protocol } as u16)
+    }
+
+    /// Index of the interface that the program is attached to.
+    #[inline(always)]
+    pub(crate) fn ifindex(self) -> u32 {
+        // SAFETY: the context outlives the program.
+        unsafe { (*self.0).ifindex }
+    }
+
+    /// Whether the dataplane sent this packet itself; takes the mark away.
+    #[inline(always)]
+    pub(crate) fn take_own(self) -> bool {
+        // SAFETY: the context outlives the program.
+        unsafe {
+            let own = (*self.0).mark == OWN;
+            if own {
+                (*self.0).mark = 0;
+            }
+            own
+        }
+    }
+
+    /// Overwrites bytes.
+    #[inline(always)]
+    pub(crate) fn store<const N: usize>(self, offset: u32, bytes: &[u8; N]) -> Result<(), Reason> {
+        let flags = u64::from(BPF_F_INVALIDATE_HASH);
+        // SAFETY: the helper reads N bytes.
+        let result = unsafe { bpf_skb_store_bytes(self.0.cast(), offset, bytes.as_ptr().cast(), N as u32, flags) };
+        done(result)
+    }
+
+    /// Sets the length, link-layer header included.
+    #[inline(always)]
+    pub(crate) fn resize(self, len: u32) -> Result<(), Reason> {
+        // SAFETY: no pointer into the packet is held anywhere.
+        done(unsafe { bpf_skb_change_tail(self.0.cast(), len, 0) })
+    }
+
+    /// Updates an IPv4 header checksum for four bytes that change.
+    #[inline(always)]
+    pub(crate) fn l3_csum(self, offset: u32, from: u32, to: u32) -> Result<(), Reason> {
+        // SAFETY: plain values.
+        done(unsafe { bpf_l3_csum_replace(self.0.cast(), offset, from.into(), to.into(), 4) })
+    }
+
+    /// Updates a checksum after the IP header; `flags` hold the size of what changes and `BPF_F_*` bits. What the hardware
+    /// is yet to compute (CHECKSUM_PARTIAL) is kept right by the helper.
+    #[inline(always)]
+    pub(crate) fn l4_csum(self, offset: u32, from: u64, to: u64, flags: u64) -> Result<(), Reason> {
+        // SAFETY: plain values.
+        done(unsafe { bpf_l4_csum_replace(self.0.cast(), offset, from, to, flags) })
+    }
+
+    /// Sends the packet to the pod that it came from: link-layer addresses change places.
+    #[inline(always)]
+    pub(crate) fn send_back(self) -> Result<i32, Reason> {
+        let eth: [u8; 12] = self.load(0).ok_or(Reason::Malformed)?;
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = eth;
+        self.store(0, &[g, h, i, j, k, l, a, b, c, d, e, f])?;
+        // SAFETY: the context outlives the program.
+        unsafe {
+            (*self.0).mark = OWN;
+            Ok(bpf_redirect((*self.0).ifindex, 0) as i32)
+        }
+    }
+}
+
+#[inline(always)]
+fn done(result: i64) -> Result<(), Reason> {
+    if result == 0 { Ok(()) } else { Err(Reason::MapError) }
+}

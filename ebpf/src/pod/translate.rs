@@ -1,0 +1,121 @@
+//! Rewriting of addresses and ports, checksums included.
+
+use aya_ebpf::bindings::{BPF_F_MARK_MANGLED_0, BPF_F_PSEUDO_HDR};
+use aya_ebpf::helpers::bpf_csum_diff;
+use skep_abi::{Addr, Reason};
+use skep_verdict::packet::Packet;
+use skep_verdict::proto;
+
+use super::skb::Skb;
+
+/// Which half of a packet's tuple changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Source,
+    Destination,
+}
+
+const PSEUDO: u64 = BPF_F_PSEUDO_HDR as u64;
+const MANGLED: u64 = BPF_F_MARK_MANGLED_0 as u64;
+
+/// Changes address and port of a packet. A fragment that has no port keeps the rest.
+#[inline(never)]
+pub(crate) fn packet(skb: Skb, packet: &Packet, side: Side, addr: &Addr, port_be: u16) -> Result<(), Reason> {
+    let old = match side {
+        Side::Source => &packet.src,
+        Side::Destination => &packet.dst,
+    };
+    let old_port_be = match side {
+        Side::Source => packet.src_port_be,
+        Side::Destination => packet.dst_port_be,
+    };
+    // Offset of the checksum and flags for it: only UDP over IPv4 can be without one.
+    let (csum, flags) = match packet.proto {
+        proto::TCP => (packet.l4 + 16, 0),
+        proto::UDP => (packet.l4 + 6, MANGLED),
+        proto::ICMPV6 => (packet.l4 + 2, 0),
+        _ => (0, 0),
+    };
+    let has_l4 = packet.has_l4() && csum != 0;
+    if packet.v6 {
+        if has_l4 {
+            skb.l4_csum(csum, 0, diff(old, addr), PSEUDO | flags)?;
+        }
+    } else {
+        let (from, to) = (v4(old), v4(addr));
+        skb.l3_csum(packet.l3 + 10, from, to)?;
+        if has_l4 {
+            skb.l4_csum(csum, from.into(), to.into(), PSEUDO | flags | 4)?;
+        }
+    }
+    store_addr(skb, packet, side, addr)?;
+    if has_l4 && packet.proto != proto::ICMPV6 && old_port_be != port_be {
+        skb.l4_csum(csum, old_port_be.into(), port_be.into(), flags | 2)?;
+        let offset = match side {
+            Side::Source => packet.l4,
+            Side::Destination => packet.l4 + 2,
+        };
+        skb.store(offset, &port_be.to_ne_bytes())?;
+    }
+    Ok(())
+}
+
+/// Changes address and port of a packet that an ICMP error quotes. `icmp_csum` is the offset of the error's checksum.
+///
+/// The quoted packet's own TCP or UDP checksum is left: part of what it covers is cut off, nobody can check it.
+#[inline(never)]
+pub(crate) fn quoted(skb: Skb, quoted: &Packet, side: Side, addr: &Addr, port_be: u16) -> Result<(), Reason> {
+    let old = match side {
+        Side::Source => &quoted.src,
+        Side::Destination => &quoted.dst,
+    };
+    let (old_port_be, offset) = match side {
+        Side::Source => (quoted.src_port_be, quoted.l4),
+        Side::Destination => (quoted.dst_port_be, quoted.l4 + 2),
+    };
+    // An ICMP error's header of 8 bytes stands before what it quotes.
+    let icmp_csum = quoted.l3 - 6;
+    if quoted.v6 {
+        skb.l4_csum(icmp_csum, 0, diff(old, addr), 0)?;
+    } else {
+        // The header's own checksum changes by the opposite: the error's checksum, which covers both, stays right.
+        skb.l3_csum(quoted.l3 + 10, v4(old), v4(addr))?;
+    }
+    store_addr(skb, quoted, side, addr)?;
+    if quoted.has_l4() && proto::has_ports(quoted.proto) && old_port_be != port_be {
+        skb.l4_csum(icmp_csum, old_port_be.into(), port_be.into(), 2)?;
+        skb.store(offset, &port_be.to_ne_bytes())?;
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn store_addr(skb: Skb, packet: &Packet, side: Side, addr: &Addr) -> Result<(), Reason> {
+    if packet.v6 {
+        let offset = match side {
+            Side::Source => packet.l3 + 8,
+            Side::Destination => packet.l3 + 24,
+        };
+        skb.store(offset, &addr.0)
+    } else {
+        let offset = match side {
+            Side::Source => packet.l3 + 12,
+            Side::Destination => packet.l3 + 16,
+        };
+        skb.store(offset, &v4(addr).to_ne_bytes())
+    }
+}
+
+/// The last word of an IPv4-mapped address as it lies in the packet.
+#[inline(always)]
+fn v4(addr: &Addr) -> u32 {
+    let a = &addr.0;
+    u32::from_ne_bytes([a[12], a[13], a[14], a[15]])
+}
+
+/// What a checksum changes by when one address takes the place of another.
+#[inline(always)]
+fn diff(old: &Addr, new: &Addr) -> u64 {
+    // SAFETY: the helper reads 16 bytes of each.
+    unsafe { bpf_csum_diff(old.0.as_ptr().cast_mut().cast(), 16, new.0.as_ptr().cast_mut().cast(), 16, 0) as u64 }
+}

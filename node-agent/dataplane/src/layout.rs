@@ -1,0 +1,62 @@
+//! Guards against maps that were pinned under this ABI version but look otherwise.
+
+use std::mem::size_of;
+
+use skep_abi::{
+    Addr, Backend, Bits, Config, ConnKey, ConnValue, Drops, Endpoint, FragmentKey, FragmentValue, Frontend, FrontendKey,
+    OriginKey, OriginValue, PeerKey, PortKey, PrefixKey, RuleList, RuleListKey, SlotKey, map,
+};
+
+use crate::maps::pinned;
+use crate::object::exists;
+use crate::pins::Pins;
+use crate::Error;
+
+/// Bytes of key and value as the kernel counts them.
+const fn sizes<K, V>() -> (usize, usize) {
+    (size_of::<K>(), size_of::<V>())
+}
+
+/// The prefix length that precedes the data of an LPM key.
+const PREFIX_LEN: usize = size_of::<u32>();
+
+fn expected(name: &str) -> Option<(usize, usize)> {
+    Some(match name {
+        map::FRONTENDS => sizes::<FrontendKey, Frontend>(),
+        map::SLOTS => sizes::<SlotKey, u32>(),
+        map::BACKENDS => sizes::<u32, Backend>(),
+        map::ORIGINS => sizes::<OriginKey, OriginValue>(),
+        map::CONNTRACK => sizes::<ConnKey, ConnValue>(),
+        map::FRAGMENTS => sizes::<FragmentKey, FragmentValue>(),
+        map::ENDPOINTS => sizes::<u32, Endpoint>(),
+        map::IDENTITIES => sizes::<Addr, u64>(),
+        map::RULE_LISTS => sizes::<RuleListKey, RuleList>(),
+        map::PEER_RULES => sizes::<PeerKey, Bits>(),
+        map::PORT_RULES => (PREFIX_LEN + size_of::<PortKey>(), size_of::<Bits>()),
+        map::PREFIXES => (PREFIX_LEN + size_of::<PrefixKey>(), size_of::<Bits>()),
+        map::DROPS => sizes::<u32, Drops>(),
+        map::EVENTS => (0, 0),
+        map::CONFIG => sizes::<u32, Config>(),
+        _ => return None,
+    })
+}
+
+/// Compares every pinned map with what this program expects; maps that are not pinned yet are fine.
+pub(crate) fn check(pins: &Pins) -> Result<(), Error> {
+    for name in map::ALL {
+        let Some((key, value)) = expected(name) else { return Err(Error::NotInObject(name)) };
+        if !exists(&pins.map(name))? {
+            continue;
+        }
+        let info = pinned(pins, name)?.info().map_err(|source| Error::Map { name, source })?;
+        let found = (info.key_size() as usize, info.value_size() as usize);
+        if found != (key, value) {
+            return Err(Error::Layout {
+                name,
+                found: format!("{} + {} bytes", found.0, found.1),
+                expected: format!("{key} + {value} bytes"),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! The `bpf(2)` calls that aya has no safe form of: links as plain file descriptors.
+//!
+//! aya ties a link to the program object that made it. Skep's links outlive the agent and change their program while
+//! they run, so that they are handled by descriptor and path here, cgroup and TCX ones alike.
+#![allow(unsafe_code, reason = "raw system calls")]
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use nix::libc;
+
+const BPF_OBJ_PIN: libc::c_int = 6;
+const BPF_OBJ_GET: libc::c_int = 7;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_LINK_UPDATE: libc::c_int = 29;
+
+/// Where a program can be attached (`enum bpf_attach_type` of the kernel's interface).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum AttachType {
+    Inet4Connect = 10,
+    Inet6Connect = 11,
+    Udp4Sendmsg = 14,
+    Udp6Sendmsg = 15,
+    Udp4Recvmsg = 19,
+    Udp6Recvmsg = 20,
+    Inet4Getpeername = 29,
+    Inet6Getpeername = 30,
+    TcxIngress = 46,
+    TcxEgress = 47,
+}
+
+/// What a link hangs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target<'a> {
+    /// A cgroup2 directory.
+    Cgroup(BorrowedFd<'a>),
+    /// A network interface of the calling thread's namespace.
+    Interface(u32),
+}
+
+/// `bpf_attr` for the pin commands.
+#[repr(C)]
+struct ObjAttr {
+    pathname: u64,
+    bpf_fd: u32,
+    file_flags: u32,
+}
+
+#[repr(C)]
+struct LinkCreateAttr {
+    prog_fd: u32,
+    target: u32,
+    attach_type: u32,
+    flags: u32,
+    relative: u64,
+    expected_revision: u64,
+}
+
+#[repr(C)]
+struct LinkUpdateAttr {
+    link_fd: u32,
+    new_prog_fd: u32,
+    flags: u32,
+    old_prog_fd: u32,
+}
+
+#[repr(C)]
+struct InfoAttr {
+    bpf_fd: u32,
+    info_len: u32,
+    info: u64,
+}
+
+/// Head of the kernel's `bpf_link_info`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C, align(8))]
+pub(crate) struct LinkInfo {
+    kind: u32,
+    id: u32,
+    prog_id: u32,
+    pad: u32,
+    /// cgroup link: id of the cgroup in two words, attach type. TCX link: interface index (0 once the interface is
+    /// gone), attach type.
+    words: [u32; 8],
+}
+
+impl LinkInfo {
+    /// Whether the link still hangs on the target in this way.
+    pub(crate) fn is_on(&self, target: Target<'_>, target_id: u64, attach: AttachType) -> bool {
+        let [a, b, c, ..] = self.words;
+        let (id, attach_type) = match target {
+            Target::Cgroup(_) => (u64::from_ne_bytes(two(a, b)), c),
+            Target::Interface(_) => (u64::from(a), b),
+        };
+        id == target_id && attach_type == attach as u32
+    }
+}
+
+/// Two words as they lie in memory.
+fn two(a: u32, b: u32) -> [u8; 8] {
+    let ([a, b, c, d], [e, f, g, h]) = (a.to_ne_bytes(), b.to_ne_bytes());
+    [a, b, c, d, e, f, g, h]
+}
+
+/// Calls `bpf(2)` with an attribute structure of the command's layout.
+fn bpf<T>(command: libc::c_int, attr: &mut T) -> io::Result<libc::c_long> {
+    // SAFETY: every caller passes the structure that the command expects, with pointers into memory that outlives the
+    // call; the kernel reads no more than the given size and treats what is missing as zero.
+    let result =
+        unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attr), size_of::<T>() as libc::c_uint) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn new_fd(result: libc::c_long) -> OwnedFd {
+    // SAFETY: the kernel has just made this descriptor for us; nobody else knows it.
+    unsafe { OwnedFd::from_raw_fd(result as libc::c_int) }
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+}
+
+fn raw(fd: BorrowedFd<'_>) -> u32 {
+    // Descriptors are never negative.
+    fd.as_raw_fd().unsigned_abs()
+}
+
+/// Opens what is pinned at a path.
+pub(crate) fn get(path: &Path) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
+    let mut attr = ObjAttr { pathname: path.as_ptr() as u64, bpf_fd: 0, file_flags: 0 };
+    bpf(BPF_OBJ_GET, &mut attr).map(new_fd)
+}
+
+/// Pins a descriptor at a path where nothing is.
+pub(crate) fn pin(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let path = c_path(path)?;
+    let mut attr = ObjAttr { pathname: path.as_ptr() as u64, bpf_fd: raw(fd), file_flags: 0 };
+    bpf(BPF_OBJ_PIN, &mut attr).map(drop)
+}
+
+/// Attaches a program; dropping the descriptor detaches it unless it is pinned.
+pub(crate) fn link_create(program: BorrowedFd<'_>, target: Target<'_>, attach: AttachType) -> io::Result<OwnedFd> {
+    let target = match target {
+        Target::Cgroup(fd) => raw(fd),
+        Target::Interface(ifindex) => ifindex,
+    };
+    let mut attr = LinkCreateAttr {
+        prog_fd: raw(program),
+        target,
+        attach_type: attach as u32,
+        flags: 0,
+        relative: 0,
+        expected_revision: 0,
+    };
+    bpf(BPF_LINK_CREATE, &mut attr).map(new_fd)
+}
+
+/// Exchanges the program of a running link in one step.
+pub(crate) fn link_update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    let mut attr = LinkUpdateAttr { link_fd: raw(link), new_prog_fd: raw(program), flags: 0, old_prog_fd: 0 };
+    bpf(BPF_LINK_UPDATE, &mut attr).map(drop)
+}
+
+/// What the kernel knows about a link.
+pub(crate) fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
+    let mut info = LinkInfo::default();
+    let mut attr =
+        InfoAttr { bpf_fd: raw(link), info_len: size_of::<LinkInfo>() as u32, info: std::ptr::from_mut(&mut info) as u64 };
+    bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attr)?;
+    Ok(info)
+}
