@@ -1,0 +1,233 @@
+//! Puts the parts of the agent together.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+use nix::fcntl::{Flock, FlockArg};
+use k8s_openapi::api::core::v1::Pod;
+use skep_abi::Addr;
+use skep_agent_core::dataplane::{Index, LocalEndpoint};
+use skep_agent_core::ipam::NamedPort;
+use skep_dataplane::{Events, Options};
+use tokio::sync::mpsc;
+use tracing::{error, info};
+
+use crate::cni::{self, Adopted, Endpoints, Journal, NodeNetwork, PodFacts, PodLookup};
+use crate::config::Config;
+use crate::dataplane::{self, Dataplane, Start};
+use crate::local_api::LocalApi;
+use crate::netlink::Netlink;
+use crate::node_status::NodeReporter;
+use crate::pods::{Pods, PodsConfig};
+use crate::tls::Pki;
+use crate::upstream::{self, Session, StreamState, Upstream};
+use crate::{local_api, node_api, node_server};
+
+/// Reports and events that may wait to be sent.
+const QUEUE: usize = 256;
+/// Sandboxes that are made at the same time.
+const SANDBOX_PARALLELISM: usize = 4;
+
+/// A running agent. Its tasks run until the process ends; there is nothing to be undone then: pods, maps, links and routes
+/// stay as they are for the agent that comes next.
+pub struct Agent {
+    _lock: Flock<File>,
+}
+
+impl Agent {
+    /// Takes over what an earlier agent left, and starts.
+    ///
+    /// # Errors
+    /// What the agent cannot do without is not there.
+    pub async fn start(config: Config) -> anyhow::Result<Self> {
+        config.check()?;
+        let config = Arc::new(config);
+        for dir in [&config.state_dir, &config.run_dir] {
+            fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
+        }
+        let lock = lock(&config.run_dir)?;
+        let pki = Pki::read(&config.pki_dir)?;
+        let upstream = Upstream::new(&config.node_name, &config.control, &pki)?;
+
+        let netlink = Netlink::open().context("netlink socket")?;
+        let network = NodeNetwork::prepare(netlink.clone(), &config).await?;
+        let journal = Journal::open(&config.state_dir)?;
+        let (endpoints, adopted) = Endpoints::adopt(journal.clone(), network.clone()).await?;
+        let (dataplane, flow_events) = start_dataplane(&config, endpoints).await?;
+
+        let (reports, reports_to_send) = mpsc::channel(QUEUE);
+        let (events, events_to_send) = mpsc::channel(QUEUE);
+        let pods = Pods::start(pods_config(&config), reports, events);
+        let endpoints = start_cni(&config, adopted, &dataplane, &pods).await?;
+
+        let flows = dataplane::follow_flows(flow_events, dataplane.clone()).context("flow records")?;
+        let source = network.clone();
+        tokio::spawn(dataplane::keep_routes(dataplane.clone(), netlink, move |ipv4| source.source(ipv4)));
+
+        let reporter = NodeReporter::new(Arc::clone(&config), pods.clone(), dataplane.clone(), journal.clone());
+        let registering = reporter.clone();
+        let session = Session::start(upstream.clone(), move || {
+            let reporter = registering.clone();
+            async move { reporter.node().await }
+        });
+        tokio::spawn(follow_ranges(Arc::clone(&config), session.clone(), journal.clone()));
+        tokio::spawn(upstream::renew_lease(upstream.clone(), session.clone()));
+        tokio::spawn(reporter.report(upstream.clone(), session.clone()));
+        tokio::spawn(upstream::report_pods(upstream.clone(), reports_to_send, pods.clone()));
+        tokio::spawn(upstream::report_events(upstream.clone(), events_to_send));
+        let pod_stream = Arc::new(StreamState::default());
+        tokio::spawn(upstream::watch_pods(upstream.clone(), session, pods.clone(), Arc::clone(&pod_stream)));
+        let dataplane_stream = Arc::new(StreamState::default());
+        tokio::spawn(upstream::watch_dataplane(upstream, dataplane.clone(), Arc::clone(&dataplane_stream)));
+
+        let api = LocalApi {
+            node: config.node_name.clone(),
+            pods: pod_stream,
+            dataplane_stream,
+            dataplane,
+            journal,
+            flows,
+        };
+        local_api::serve(&config.local_api_socket(), api).context("local API socket")?;
+        let addr = config.node_api();
+        node_server::serve(addr, pki.server()?, node_api::router(pods.clone()))
+            .await
+            .with_context(|| format!("--node-api-listen {addr}"))?;
+        tokio::spawn(cni::keep_clean(endpoints, pods, config.state_dir.clone()));
+        info!(node = config.node_name, version = env!("CARGO_PKG_VERSION"), "agent runs");
+        Ok(Self { _lock: lock })
+    }
+}
+
+/// Two agents of one node would undo each other's work.
+fn lock(run_dir: &Path) -> anyhow::Result<Flock<File>> {
+    let path = run_dir.join("agent.lock");
+    let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
+    Flock::lock(file, FlockArg::LockExclusiveNonblock)
+        .map_err(|(_, errno)| anyhow!("another agent uses {} ({errno})", run_dir.display()))
+}
+
+/// Loads the programs, and begins from what the maps hold.
+async fn start_dataplane(config: &Config, endpoints: Vec<(LocalEndpoint, String)>) -> anyhow::Result<(Dataplane, Events)> {
+    let addr = |ipv4| config.address(ipv4).map_or(Addr::NONE, Addr::from);
+    let options = Options {
+        bpf_dir: config.bpf_dir.clone(),
+        cgroup: (!config.no_socket_lb).then(|| config.cgroup.clone()),
+        config: skep_abi::Config {
+            version: skep_abi::VERSION,
+            flags: 0,
+            node_addr4: addr(true),
+            node_addr6: addr(false),
+        },
+    };
+    let node = config.node_name.clone();
+    let run_dir = config.run_dir.clone();
+    let runtime = tokio::runtime::Handle::current();
+    // The verifier takes its time.
+    tokio::task::spawn_blocking(move || {
+        let _runtime = runtime.enter();
+        let loaded = skep_dataplane::Dataplane::open(&options).context("load the dataplane")?;
+        let events = loaded.events().context("flow records")?;
+        let mut index = Index::new(&node);
+        index.adopt(dataplane::read_contents(loaded.maps()).context("read the maps")?);
+        let count = endpoints.len();
+        let present: Vec<u32> = endpoints.iter().map(|(endpoint, _)| endpoint.ifindex).collect();
+        for (endpoint, ifname) in endpoints {
+            // Programs of an earlier version are exchanged for this one's.
+            loaded.attach_pod(&ifname, endpoint.ifindex).with_context(|| format!("attach to {ifname}"))?;
+            index.endpoint_added(endpoint);
+        }
+        for ifindex in loaded.attached_pods().context("pinned links")? {
+            if !present.contains(&ifindex) {
+                loaded.detach_pod(ifindex).with_context(|| format!("pinned links of interface {ifindex}"))?;
+            }
+        }
+        let dataplane = Dataplane::start(Start { dataplane: loaded, index, endpoints: count, run_dir })?;
+        Ok((dataplane, events))
+    })
+    .await
+    .context("load the dataplane")?
+}
+
+fn pods_config(config: &Config) -> PodsConfig {
+    PodsConfig {
+        node_name: config.node_name.clone(),
+        node_addresses: config.node_address.clone(),
+        cri_socket: config.cri_socket.clone(),
+        state_dir: config.state_dir.clone(),
+        pod_log_dir: config.pod_log_dir.clone(),
+        cgroup_parent: config.cgroup_parent.clone(),
+        cluster_dns: None,
+        sandbox_parallelism: SANDBOX_PARALLELISM,
+    }
+}
+
+/// Listens for the runtime's plugin, and hears what it could not say before.
+async fn start_cni(
+    config: &Config,
+    adopted: Adopted,
+    dataplane: &Dataplane,
+    pods: &Pods,
+) -> anyhow::Result<Endpoints> {
+    let lookup: PodLookup = {
+        let pods = pods.clone();
+        Arc::new(move |namespace, name, uid| pod_facts(&*pods.pod(namespace, name)?, uid))
+    };
+    let endpoints = adopted.endpoints(dataplane.clone(), lookup);
+    cni::serve(&config.cni_socket(), endpoints.clone()).context("CNI socket")?;
+    // After the socket is there: no DEL can come between.
+    cni::collect_missed_deletes(&endpoints, &config.state_dir).await.context("notes of removed sandboxes")?;
+    cni::install_plugin(config)?;
+    Ok(endpoints)
+}
+
+/// What concerns a pod's network; `None` when it is another pod of the same name.
+fn pod_facts(pod: &Pod, uid: &str) -> Option<PodFacts> {
+    if pod.metadata.uid.as_deref() != Some(uid) {
+        return None;
+    }
+    let spec = pod.spec.as_ref();
+    // Restartable init containers serve for the pod's life, as the others do.
+    let containers = spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
+    let ports = containers.flat_map(|container| container.ports.iter().flatten());
+    let named_ports = ports.filter_map(|port| {
+        Some(NamedPort {
+            name: port.name.clone()?,
+            protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
+            port: u16::try_from(port.container_port).ok()?,
+        })
+    });
+    Some(PodFacts { labels: pod.metadata.labels.clone().unwrap_or_default(), named_ports: named_ports.collect() })
+}
+
+/// Takes the ranges of each registration, and then tells the runtime that there is a network.
+async fn follow_ranges(config: Arc<Config>, session: Session, journal: Journal) {
+    if journal.read(skep_agent_core::ipam::Ipam::has_ranges).await {
+        // An earlier registration's do until the control service answers.
+        install(&config).await;
+    }
+    let mut registrations = session.watch();
+    loop {
+        let registration = registrations.borrow_and_update().clone();
+        if let Some(registration) = registration {
+            match journal.change(|ipam| ipam.set_ranges(&registration.pod_ranges)).await {
+                Ok(()) => install(&config).await,
+                Err(problem) => error!(%problem, "pod address ranges"),
+            }
+        }
+        if registrations.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn install(config: &Arc<Config>) {
+    let own = Arc::clone(config);
+    match tokio::task::spawn_blocking(move || cni::install_configuration(&own)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(problem)) => error!(%problem, "the runtime cannot be told of its network"),
+        Err(problem) => error!(%problem, "the runtime cannot be told of its network"),
+    }
+}

@@ -1,0 +1,234 @@
+//! The command line.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// Runs the pods of one node and its dataplane.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "skep-agent", version)]
+pub struct Config {
+    /// Name of the node; the certificate's common name must be system:node:<NAME>.
+    #[arg(long, value_name = "NAME", value_parser = node_name)]
+    pub node_name: String,
+
+    /// The control service.
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_port)]
+    pub control: String,
+
+    /// Directory with ca.crt, node.crt and node.key.
+    #[arg(long, value_name = "DIR")]
+    pub pki_dir: PathBuf,
+
+    /// Directory for what must survive a reboot.
+    #[arg(long, value_name = "DIR", default_value = "/var/lib/skep")]
+    pub state_dir: PathBuf,
+
+    /// Directory for sockets and what is of no use after a reboot.
+    #[arg(long, value_name = "DIR", default_value = "/run/skep")]
+    pub run_dir: PathBuf,
+
+    /// Socket of the container runtime (CRI v1).
+    #[arg(long, value_name = "PATH", default_value = "/run/containerd/containerd.sock")]
+    pub cri_socket: PathBuf,
+
+    /// Directory of a mounted BPF file system that maps and links are pinned in.
+    #[arg(long, value_name = "DIR", default_value = "/sys/fs/bpf/skep")]
+    pub bpf_dir: PathBuf,
+
+    /// cgroup v2 directory whose processes the socket programs serve.
+    #[arg(long, value_name = "DIR", default_value = "/sys/fs/cgroup")]
+    pub cgroup: PathBuf,
+
+    /// cgroup that the runtime puts pods under, e.g. /skep/pods.
+    #[arg(long, value_name = "PATH")]
+    pub cgroup_parent: Option<String>,
+
+    /// Addresses of the node, the primary one first, at most one a family.
+    #[arg(long, value_name = "IP", required = true, num_args = 1.., value_delimiter = ',')]
+    pub node_address: Vec<IpAddr>,
+
+    /// Where the container runtime looks for network configurations.
+    #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
+    pub cni_conf_dir: PathBuf,
+
+    /// Where the container runtime looks for network plugins.
+    #[arg(long, value_name = "DIR", default_value = "/opt/cni/bin")]
+    pub cni_bin_dir: PathBuf,
+
+    /// Label of the node.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub label: Vec<(String, String)>,
+
+    /// Where the control service reaches the node API. Default: port 10250 of the first node address.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub node_api_listen: Option<SocketAddr>,
+
+    /// Leave Services to the packet path, without socket programs.
+    #[arg(long)]
+    pub no_socket_lb: bool,
+
+    /// Directory for container logs.
+    #[arg(long, value_name = "DIR", default_value = "/var/log/pods")]
+    pub pod_log_dir: PathBuf,
+}
+
+/// Two settings contradict each other.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// More than one address of a family.
+    #[error("--node-address: {0} and {1} are of one family; one of each is used")]
+    TwoOfOneFamily(IpAddr, IpAddr),
+    /// An address that can be nobody's.
+    #[error("--node-address: {0} cannot be the address of a node")]
+    NoHostAddress(IpAddr),
+}
+
+impl Config {
+    /// Checks what clap cannot.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn check(&self) -> Result<(), ConfigError> {
+        for (position, addr) in self.node_address.iter().enumerate() {
+            if addr.is_unspecified() || addr.is_multicast() {
+                return Err(ConfigError::NoHostAddress(*addr));
+            }
+            if let Some(other) = self.node_address[..position].iter().find(|other| other.is_ipv4() == addr.is_ipv4()) {
+                return Err(ConfigError::TwoOfOneFamily(*other, *addr));
+            }
+        }
+        Ok(())
+    }
+
+    /// The node's address of a family.
+    #[must_use]
+    pub fn address(&self, ipv4: bool) -> Option<IpAddr> {
+        self.node_address.iter().copied().find(|addr| addr.is_ipv4() == ipv4)
+    }
+
+    /// Where the node API listens.
+    #[must_use]
+    pub fn node_api(&self) -> SocketAddr {
+        let default = || self.node_address.first().map(|&addr| SocketAddr::new(addr, NODE_API_PORT));
+        self.node_api_listen.or_else(default).unwrap_or(SocketAddr::new(IpAddr::from([0, 0, 0, 0]), NODE_API_PORT))
+    }
+
+    /// Labels that every node has, and those of the command line, which win.
+    #[must_use]
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        let own = [
+            ("kubernetes.io/hostname", self.node_name.as_str()),
+            ("kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", architecture()),
+        ];
+        let own = own.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        own.chain(self.label.iter().cloned()).collect()
+    }
+
+    /// The socket that the CNI plugin talks to.
+    #[must_use]
+    pub fn cni_socket(&self) -> PathBuf {
+        self.run_dir.join("cni.sock")
+    }
+
+    /// The socket that people and tools on the node talk to.
+    #[must_use]
+    pub fn local_api_socket(&self) -> PathBuf {
+        self.run_dir.join("agent.sock")
+    }
+}
+
+/// Port of the node API unless it is set (Kubernetes' kubelet port).
+const NODE_API_PORT: u16 = 10250;
+
+/// The machine's architecture as Kubernetes (that is, Go) names it.
+#[must_use]
+pub fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "powerpc64" => "ppc64le",
+        other => other,
+    }
+}
+
+fn node_name(text: &str) -> Result<String, String> {
+    let label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    if text.len() <= 253 && text.split('.').all(label) {
+        return Ok(text.to_owned());
+    }
+    Err("not a DNS subdomain name: lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit"
+        .to_owned())
+}
+
+fn host_port(text: &str) -> Result<String, String> {
+    let (host, port) = text.rsplit_once(':').ok_or("HOST:PORT is needed")?;
+    let bracketed = host.starts_with('[') && host.ends_with(']');
+    if host.is_empty() || (host.contains(':') && !bracketed) {
+        return Err("HOST:PORT is needed, an IPv6 address in brackets".to_owned());
+    }
+    if port.parse::<u16>().map_or(true, |port| port == 0) {
+        return Err(format!("{port:?} is not in 1-65535"));
+    }
+    Ok(text.to_owned())
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("KEY=VALUE is needed")?;
+    if key.is_empty() {
+        return Err("the key is empty".to_owned());
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUIRED: [&str; 9] = [
+        "skep-agent", "--node-name", "n1", "--control", "192.0.2.1:6443", "--pki-dir", "/pki", "--node-address", "192.0.2.2",
+    ];
+
+    fn parse(more: &[&str]) -> Result<Config, clap::Error> {
+        Config::try_parse_from(REQUIRED.iter().chain(more))
+    }
+
+    #[test]
+    fn defaults_follow_the_first_address() {
+        let config = parse(&["--node-address", "2001:db8::2"]).unwrap();
+        config.check().unwrap();
+        assert_eq!(config.node_api(), "192.0.2.2:10250".parse().unwrap());
+        assert_eq!(config.address(false), Some("2001:db8::2".parse().unwrap()));
+        assert_eq!(config.cni_socket(), PathBuf::from("/run/skep/cni.sock"));
+        assert_eq!(config.labels()["kubernetes.io/hostname"], "n1");
+    }
+
+    #[test]
+    fn bad_values_name_their_flag() {
+        for (args, flag) in [
+            (["--node-address", "x"], "--node-address"),
+            (["--label", "x"], "--label"),
+            (["--label", "=x"], "--label"),
+            (["--node-api-listen", "10250"], "--node-api-listen"),
+        ] {
+            assert!(parse(&args).unwrap_err().to_string().contains(flag), "{args:?}");
+        }
+        for name in ["", "-a", "A", "a_b", "a..b"] {
+            assert!(node_name(name).is_err(), "{name:?}");
+        }
+        for control in ["host", "host:0", "host:x", ":6443", "::1:6443"] {
+            assert!(host_port(control).is_err(), "{control:?}");
+        }
+        assert!(host_port("[::1]:6443").is_ok());
+        let two = parse(&["--node-address", "192.0.2.3"]).unwrap();
+        assert!(matches!(two.check(), Err(ConfigError::TwoOfOneFamily(..))));
+    }
+}

@@ -1,0 +1,410 @@
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use skep_agent_core::dataplane::{Event, Index, LocalEndpoint, Names};
+use skep_proto::dataplane::v1::WatchEvent;
+use tokio::sync::{mpsc, oneshot, watch};
+use tracing::{error, info, warn};
+
+use super::maps;
+use super::names_file::NamesFile;
+use super::routes::WantedRoutes;
+use super::status::DataplaneStatus;
+use crate::upstream::DataplaneSink;
+
+/// Changes that may wait to be handled, and those that are handled in one go.
+const QUEUE: usize = 1024;
+/// Names follow the maps this much later at the soonest.
+const NAMES_DELAY: Duration = Duration::from_millis(50);
+/// How long packets that read a map entry before it was replaced may still be under way.
+const GRACE: Duration = Duration::from_millis(2);
+/// How often a batch is drained again at once because writes of it failed.
+const ROUNDS: u32 = 4;
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LAST_RETRY: Duration = Duration::from_secs(60);
+
+/// A local pod could not be connected.
+#[derive(Debug, thiserror::Error)]
+pub enum DataplaneError {
+    /// The programs could not be put on its interface.
+    #[error("attach programs to {ifname}: {source}")]
+    Attach {
+        /// The interface.
+        ifname: String,
+        /// Why.
+        source: skep_dataplane::Error,
+    },
+    /// Its entry is not in the map.
+    #[error("the endpoint could not be written to the maps: {0}")]
+    NotWritten(String),
+    /// The agent is ending.
+    #[error("the dataplane has ended")]
+    Ended,
+}
+
+enum Command {
+    BeginStream(oneshot::Sender<u64>),
+    Event(Box<WatchEvent>),
+    AddEndpoint { endpoint: LocalEndpoint, ifname: String, answer: oneshot::Sender<Result<(), DataplaneError>> },
+    RemoveEndpoint { ifindex: u32, answer: oneshot::Sender<()> },
+}
+
+/// What the driver begins with.
+pub struct Start {
+    /// The loaded programs.
+    pub dataplane: skep_dataplane::Dataplane,
+    /// An index that has adopted what the maps hold, and the endpoints that are there.
+    pub index: Index,
+    /// How many endpoints these are.
+    pub endpoints: usize,
+    /// Where the names go.
+    pub run_dir: PathBuf,
+}
+
+/// The dataplane's thread, as others see it.
+#[derive(Clone)]
+pub struct Dataplane {
+    commands: mpsc::Sender<Command>,
+    status: watch::Sender<DataplaneStatus>,
+    names: watch::Receiver<Arc<Names>>,
+    routes: watch::Receiver<WantedRoutes>,
+}
+
+impl Dataplane {
+    /// Starts the thread. Must be called inside a tokio runtime. It ends when every [`Dataplane`] is gone.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(start: Start) -> std::io::Result<Self> {
+        let (commands, receiver) = mpsc::channel(QUEUE);
+        let (status, _) = watch::channel(DataplaneStatus::default());
+        let (names_sender, names) = watch::channel(Arc::new(Names::default()));
+        let (routes_sender, routes) = watch::channel(WantedRoutes::default());
+        let mut driver = Driver {
+            names_file: NamesFile::new(&start.run_dir),
+            dataplane: start.dataplane,
+            index: start.index,
+            endpoints: start.endpoints,
+            commands: receiver,
+            status: status.clone(),
+            names: names_sender,
+            routes: routes_sender,
+            runtime: tokio::runtime::Handle::current(),
+            names_due: Some(Instant::now()),
+            names_delay: NAMES_DELAY,
+            retired_due: None,
+            retry_due: None,
+            retry_delay: FIRST_RETRY,
+        };
+        std::thread::Builder::new().name("dataplane".to_owned()).spawn(move || driver.run())?;
+        Ok(Self { commands, status, names, routes })
+    }
+
+    /// Gives a pod's interface its map entries and programs. Packets pass when this has returned.
+    ///
+    /// # Errors
+    /// [`DataplaneError`]; the pod has no network then.
+    pub async fn add_endpoint(&self, endpoint: LocalEndpoint, ifname: String) -> Result<(), DataplaneError> {
+        let (answer, answered) = oneshot::channel();
+        let command = Command::AddEndpoint { endpoint, ifname, answer };
+        self.commands.send(command).await.map_err(|_| DataplaneError::Ended)?;
+        answered.await.map_err(|_| DataplaneError::Ended)?
+    }
+
+    /// Takes them away.
+    ///
+    /// # Errors
+    /// [`DataplaneError::Ended`].
+    pub async fn remove_endpoint(&self, ifindex: u32) -> Result<(), DataplaneError> {
+        let (answer, answered) = oneshot::channel();
+        let command = Command::RemoveEndpoint { ifindex, answer };
+        self.commands.send(command).await.map_err(|_| DataplaneError::Ended)?;
+        answered.await.map_err(|_| DataplaneError::Ended)
+    }
+
+    /// What it has done.
+    #[must_use]
+    pub fn status(&self) -> DataplaneStatus {
+        self.status.borrow().clone()
+    }
+
+    /// Notes the state of the routes.
+    pub(super) fn set_route_problem(&self, problem: Option<String>) {
+        self.status.send_if_modified(|status| {
+            let changed = status.route_problem != problem;
+            status.route_problem = problem;
+            changed
+        });
+    }
+
+    /// What it has done, whenever that changes.
+    #[must_use]
+    pub fn watch_status(&self) -> watch::Receiver<DataplaneStatus> {
+        self.status.subscribe()
+    }
+
+    /// What the numbers in the maps stand for.
+    #[must_use]
+    pub fn names(&self) -> Arc<Names> {
+        Arc::clone(&self.names.borrow())
+    }
+
+    pub(super) fn routes(&self) -> watch::Receiver<WantedRoutes> {
+        self.routes.clone()
+    }
+}
+
+impl DataplaneSink for Dataplane {
+    async fn begin_stream(&self) -> u64 {
+        let (answer, answered) = oneshot::channel();
+        // Without the thread nothing can be resumed; the process is about to end.
+        if self.commands.send(Command::BeginStream(answer)).await.is_err() {
+            return 0;
+        }
+        answered.await.unwrap_or(0)
+    }
+
+    async fn event(&self, event: WatchEvent) {
+        if self.commands.send(Command::Event(Box::new(event))).await.is_err() {
+            warn!("an event came after the dataplane has ended");
+        }
+    }
+}
+
+struct Driver {
+    dataplane: skep_dataplane::Dataplane,
+    index: Index,
+    endpoints: usize,
+    commands: mpsc::Receiver<Command>,
+    status: watch::Sender<DataplaneStatus>,
+    names: watch::Sender<Arc<Names>>,
+    names_file: NamesFile,
+    routes: watch::Sender<WantedRoutes>,
+    runtime: tokio::runtime::Handle,
+    /// When names are to be written.
+    names_due: Option<Instant>,
+    names_delay: Duration,
+    /// When what the last writes replaced may be removed.
+    retired_due: Option<Instant>,
+    /// When the maps are to be compared with what they should be, because writes failed.
+    retry_due: Option<Instant>,
+    retry_delay: Duration,
+}
+
+/// Answers that wait for the batch's writes.
+#[derive(Default)]
+struct Answers {
+    added: Vec<(u32, String, oneshot::Sender<Result<(), DataplaneError>>)>,
+    removed: Vec<oneshot::Sender<()>>,
+}
+
+impl Driver {
+    fn run(&mut self) {
+        let mut arrived = Instant::now();
+        let mut answers = Answers::default();
+        self.program(arrived);
+        loop {
+            let due = [self.retired_due, self.names_due, self.retry_due].into_iter().flatten().min();
+            match self.next(due) {
+                Next::Command(command) => {
+                    arrived = Instant::now();
+                    self.take(command, &mut answers);
+                    for _ in 1..QUEUE {
+                        let Ok(command) = self.commands.try_recv() else { break };
+                        self.take(command, &mut answers);
+                    }
+                }
+                Next::Due => {}
+                Next::Ended => return,
+            }
+            if self.retry_due.is_some_and(|due| due <= Instant::now()) {
+                self.retry_due = None;
+                self.compare();
+            }
+            if let Some(due) = self.retired_due {
+                // The next drain removes what the last one replaced.
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            }
+            self.program(arrived);
+            self.answer(&mut answers);
+            if self.names_due.is_some_and(|due| due <= Instant::now()) {
+                self.write_names();
+            }
+        }
+    }
+
+    fn next(&mut self, due: Option<Instant>) -> Next {
+        let commands = &mut self.commands;
+        let command = match due {
+            None => commands.blocking_recv(),
+            Some(due) => {
+                let received = self.runtime.block_on(tokio::time::timeout_at(due.into(), commands.recv()));
+                match received {
+                    Ok(command) => command,
+                    Err(_elapsed) => return Next::Due,
+                }
+            }
+        };
+        command.map_or(Next::Ended, Next::Command)
+    }
+
+    fn take(&mut self, command: Command, answers: &mut Answers) {
+        match command {
+            Command::BeginStream(answer) => {
+                // The stream's task is gone only when the process ends.
+                let _ = answer.send(self.index.begin_stream());
+                return;
+            }
+            Command::Event(event) => match Event::try_from(*event) {
+                Ok(event) => self.index.apply(event),
+                Err(invalid) => {
+                    error!(problem = %invalid, "object refused");
+                    self.index.reject(&invalid);
+                }
+            },
+            Command::AddEndpoint { endpoint, ifname, answer } => {
+                answers.added.push((endpoint.ifindex, ifname, answer));
+                self.endpoints += 1;
+                self.index.endpoint_added(endpoint);
+            }
+            Command::RemoveEndpoint { ifindex, answer } => {
+                if let Err(problem) = self.dataplane.detach_pod(ifindex) {
+                    error!(ifindex, %problem, "programs not detached");
+                }
+                self.endpoints = self.endpoints.saturating_sub(1);
+                self.index.endpoint_removed(ifindex);
+                answers.removed.push(answer);
+            }
+        }
+        self.names_due.get_or_insert_with(|| Instant::now() + self.names_delay);
+    }
+
+    /// Brings the maps to what the index asks for.
+    fn program(&mut self, arrived: Instant) {
+        let mut written = 0u64;
+        let mut failed = 0u64;
+        let mut problem = None;
+        for _ in 0..ROUNDS {
+            let writes = self.index.drain();
+            let mut again = false;
+            for write in &writes {
+                match maps::apply(self.dataplane.maps(), write) {
+                    Ok(()) => written += 1,
+                    Err(error) => {
+                        failed += 1;
+                        again = true;
+                        self.index.write_failed(write);
+                        problem = Some(error.to_string());
+                    }
+                }
+            }
+            if !again {
+                break;
+            }
+        }
+        if let Some(problem) = &problem {
+            error!(problem, failed, "map writes failed");
+            self.retry_due = Some(Instant::now() + self.retry_delay);
+            self.retry_delay = (self.retry_delay * 2).min(LAST_RETRY);
+        } else if self.retry_due.is_none() {
+            self.retry_delay = FIRST_RETRY;
+        }
+        self.retired_due = self.index.has_retired().then(|| Instant::now() + GRACE);
+        let wanted = WantedRoutes { routes: self.index.routes().clone(), complete: self.index.is_synced() };
+        self.routes.send_if_modified(|routes| {
+            let changed = *routes != wanted;
+            if changed {
+                *routes = wanted;
+            }
+            changed
+        });
+        let (synced, endpoints, retrying) = (self.index.is_synced(), self.endpoints, self.retry_due.is_some());
+        let entries = entries(&self.index);
+        self.status.send_if_modified(|status| {
+            let before = status.clone();
+            status.synced = synced;
+            status.endpoints = endpoints;
+            status.entries = entries;
+            status.writes += written;
+            status.failed_writes += failed;
+            if written > 0 {
+                status.programmed(arrived.elapsed());
+            }
+            if problem.is_some() || !retrying {
+                status.problem = problem;
+            }
+            *status != before
+        });
+    }
+
+    fn answer(&mut self, answers: &mut Answers) {
+        for (ifindex, ifname, answer) in answers.added.drain(..) {
+            let result = match self.dataplane.maps().endpoints.get(&ifindex) {
+                Ok(Some(_)) => self
+                    .dataplane
+                    .attach_pod(&ifname, ifindex)
+                    .map_err(|source| DataplaneError::Attach { ifname, source }),
+                Ok(None) => {
+                    let problem = self.status.borrow().problem.clone();
+                    Err(DataplaneError::NotWritten(problem.unwrap_or_else(|| "not asked for".to_owned())))
+                }
+                Err(error) => Err(DataplaneError::NotWritten(error.to_string())),
+            };
+            // Whoever asked may have been given up on; its cleanup removes the endpoint.
+            let _ = answer.send(result);
+        }
+        for answer in answers.removed.drain(..) {
+            let _ = answer.send(());
+        }
+    }
+
+    /// Has the index look at what the maps really hold.
+    fn compare(&mut self) {
+        match read_or_explain(&self.dataplane) {
+            Ok(contents) => {
+                info!("comparing the maps with what they should hold");
+                self.index.adopt(contents);
+            }
+            Err(problem) => {
+                error!(problem, "maps not read");
+                self.retry_due = Some(Instant::now() + self.retry_delay);
+            }
+        }
+    }
+
+    fn write_names(&mut self) {
+        let started = Instant::now();
+        let names = Arc::new(self.index.names());
+        if let Err(problem) = self.names_file.write(&names) {
+            error!(%problem, "names not written");
+        }
+        self.names.send_replace(names);
+        // With very many Services, names may take a tenth of the thread's time at most.
+        self.names_delay = NAMES_DELAY.max(started.elapsed() * 10);
+        self.names_due = None;
+    }
+}
+
+fn read_or_explain(dataplane: &skep_dataplane::Dataplane) -> Result<skep_agent_core::dataplane::MapContents, String> {
+    maps::read_contents(dataplane.maps()).map_err(|error| error.to_string())
+}
+
+fn entries(index: &Index) -> usize {
+    let contents = index.contents();
+    contents.frontends.len()
+        + contents.slots.len()
+        + contents.backends.len()
+        + contents.endpoints.len()
+        + contents.identities.len()
+        + contents.rule_lists.len()
+        + contents.peer_rules.len()
+        + contents.port_rules.len()
+        + contents.prefixes.len()
+}
+
+enum Next {
+    Command(Command),
+    Due,
+    Ended,
+}

@@ -1,0 +1,113 @@
+//! What people and tools on the node can ask: `GET /status`, `GET /flows`.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::Router;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use serde::Serialize;
+use skep_agent_core::ipam::Allocation;
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::BroadcastStream;
+use tracing::warn;
+
+use crate::cni::Journal;
+use crate::dataplane::{Dataplane, DataplaneStatus, FlowStream};
+use crate::http_server::serve_connection;
+use crate::sockets::bind;
+use crate::upstream::{StreamState, StreamStatus};
+
+/// What is shown.
+#[derive(Clone)]
+pub struct LocalApi {
+    /// Name of the node.
+    pub node: String,
+    /// The stream of pods.
+    pub pods: Arc<StreamState>,
+    /// The stream of what the dataplane obeys.
+    pub dataplane_stream: Arc<StreamState>,
+    /// The dataplane.
+    pub dataplane: Dataplane,
+    /// Addresses of the pods.
+    pub journal: Journal,
+    /// Flow records.
+    pub flows: FlowStream,
+}
+
+/// Answer to `GET /status`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    node: String,
+    version: &'static str,
+    pid: u32,
+    pod_stream: StreamStatus,
+    dataplane_stream: StreamStatus,
+    dataplane: DataplaneStatus,
+    endpoints: Vec<Allocation>,
+}
+
+/// Listens on `socket` for ever.
+///
+/// # Errors
+/// The socket cannot be made.
+pub fn serve(socket: &Path, api: LocalApi) -> io::Result<()> {
+    let listener = bind(socket)?;
+    let router = Router::new().route("/status", get(status)).route("/flows", get(flows)).with_state(api);
+    tokio::spawn(async move {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    tokio::spawn(serve_connection(stream, router.clone()));
+                }
+                Err(problem) => {
+                    warn!(%problem, "local API");
+                    // Out of descriptors, as a rule: passes.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+async fn status(State(api): State<LocalApi>) -> Response {
+    let status = Status {
+        node: api.node,
+        version: env!("CARGO_PKG_VERSION"),
+        pid: std::process::id(),
+        pod_stream: api.pods.get(),
+        dataplane_stream: api.dataplane_stream.get(),
+        dataplane: api.dataplane.status(),
+        endpoints: api.journal.read(|ipam| ipam.allocations().cloned().collect()).await,
+    };
+    match serde_json::to_vec(&status) {
+        Ok(json) => response("application/json", Body::from(json)),
+        Err(problem) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{problem}\n")).into_response(),
+    }
+}
+
+/// One JSON object a line, for as long as the client listens. A reader that is too slow misses some, and a line says how
+/// many.
+async fn flows(State(api): State<LocalApi>) -> Response {
+    let lines = BroadcastStream::new(api.flows.subscribe()).map(|line| {
+        Ok::<_, Infallible>(line.unwrap_or_else(|tokio_stream::wrappers::errors::BroadcastStreamRecvError::Lagged(missed)| {
+            format!("{{\"missed\":{missed}}}\n").into()
+        }))
+    });
+    response("application/x-ndjson", Body::from_stream(lines))
+}
+
+fn response(content_type: &'static str, body: Body) -> Response {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response
+}
