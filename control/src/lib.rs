@@ -3,6 +3,7 @@
 pub mod api;
 pub mod cidr;
 pub mod config;
+pub mod controllers;
 pub mod durable;
 pub mod pki;
 pub mod rest;

@@ -28,8 +28,8 @@ pub(super) struct ApiService {
 }
 
 impl ApiService {
-    pub(super) fn new(settings: &Settings) -> Self {
-        Self { addresses: settings.api_service_addresses.clone(), advertise: settings.advertise }
+    pub(super) fn new(settings: &Settings, advertise: SocketAddr) -> Self {
+        Self { addresses: settings.api_service_addresses.clone(), advertise }
     }
 
     fn service(&self) -> Option<Service> {

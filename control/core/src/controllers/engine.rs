@@ -225,6 +225,9 @@ impl Engine {
     /// When there will be work though nothing happens; `None` when never.
     #[must_use]
     pub fn deadline(&self) -> Option<Timestamp> {
+        if !self.index.synced() {
+            return None;
+        }
         let queues = self.stations.iter().filter_map(|station| station.queue.deadline());
         let pending = self.stations.iter().flat_map(|station| {
             station.blocked.iter().filter_map(|key| station.pending.get(key)).map(|pending| pending.until)

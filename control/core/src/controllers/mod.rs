@@ -46,8 +46,8 @@ pub struct Settings {
     pub node_eviction: SignedDuration,
     /// First address of each Service range, in order: the addresses of the Service `kubernetes`.
     pub api_service_addresses: Vec<std::net::IpAddr>,
-    /// Where nodes and pods reach the API server.
-    pub advertise: SocketAddr,
+    /// Where nodes and pods reach the API server; `None` leaves the Service `kubernetes` alone.
+    pub advertise: Option<SocketAddr>,
     /// The cluster's CA certificate, PEM, published as `kube-root-ca.crt` in every namespace.
     pub root_ca: String,
 }
@@ -55,8 +55,7 @@ pub struct Settings {
 /// Every controller.
 #[must_use]
 pub fn all(settings: &Settings) -> Vec<Box<dyn Controller>> {
-    vec![
-        Box::new(api_service::ApiService::new(settings)),
+    let mut controllers: Vec<Box<dyn Controller>> = vec![
         Box::new(namespace::Namespaces::new(settings)),
         Box::new(node::Lifecycle::new(settings)),
         Box::new(node::PodCollector),
@@ -65,5 +64,9 @@ pub fn all(settings: &Settings) -> Vec<Box<dyn Controller>> {
         Box::new(endpoints::EndpointSlices),
         Box::new(endpoints::LegacyEndpoints),
         Box::new(garbage::GarbageCollector),
-    ]
+    ];
+    if let Some(advertise) = settings.advertise {
+        controllers.push(Box::new(api_service::ApiService::new(settings, advertise)));
+    }
+    controllers
 }

@@ -104,14 +104,14 @@ impl Object {
     ///
     /// # Errors
     /// When the JSON is not an object of the kind.
-    pub fn from_json(kind: Kind, json: serde_json::Value) -> serde_json::Result<Self> {
+    pub fn decode(kind: Kind, json: &[u8]) -> serde_json::Result<Self> {
         #[derive(serde::Deserialize)]
         struct Partial {
             #[serde(default)]
             metadata: ObjectMeta,
         }
-        fn typed<K: Typed + serde::de::DeserializeOwned>(json: serde_json::Value) -> serde_json::Result<Object> {
-            serde_json::from_value::<K>(json).map(K::into_object)
+        fn typed<K: Typed + serde::de::DeserializeOwned>(json: &[u8]) -> serde_json::Result<Object> {
+            serde_json::from_slice::<K>(json).map(K::into_object)
         }
         match kind {
             Kind::Deployment => typed::<Deployment>(json),
@@ -125,7 +125,7 @@ impl Object {
             Kind::Service => typed::<Service>(json),
             // Their content can be large and nothing here reads it.
             Kind::ConfigMap | Kind::Event | Kind::NetworkPolicy | Kind::Secret | Kind::ServiceAccount => {
-                serde_json::from_value::<Partial>(json).map(|partial| Self::Metadata(kind, Arc::new(partial.metadata)))
+                serde_json::from_slice::<Partial>(json).map(|partial| Self::Metadata(kind, Arc::new(partial.metadata)))
             }
         }
     }
