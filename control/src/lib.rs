@@ -5,6 +5,7 @@ pub mod cidr;
 pub mod config;
 pub mod controllers;
 pub mod durable;
+pub mod grpc;
 pub mod pki;
 pub mod rest;
 pub mod serve;

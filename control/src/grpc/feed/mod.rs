@@ -1,0 +1,180 @@
+//! One watch of the store for all streams of all nodes.
+//!
+//! ```text
+//!   list at an early revision, replay up to now --> ready --> follow
+//!        ^                                                       | fell behind, or the store failed
+//!        +------------------- a new epoch -----------------------+   (streams end and begin again)
+//! ```
+//!
+//! The replay lets a node resume across a restart of this service.
+
+mod boards;
+mod journal;
+mod placement;
+mod reference;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use skep_control_core::api::Status as ApiStatus;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::api::{Api, At, ListOptions, Object, WatchItem};
+
+pub(super) use boards::{Boards, Touched};
+pub(super) use journal::{Position, View, body};
+pub(super) use placement::{NodeChanges, Sent};
+pub(super) use reference::ObjectName;
+
+/// Revisions before the present from which a node can resume when this service has just started.
+const REPLAY: u64 = 10_000;
+/// Pause before a feed that failed begins again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What has happened, for a stream that waits: a number that grows with each change.
+type Signal = watch::Sender<u64>;
+
+/// What streams and the task share.
+#[derive(Debug)]
+struct Shared {
+    api: Api,
+    /// `None` until the first replay is done; then the number of the epoch goes with the boards.
+    boards: RwLock<Option<(u64, Boards)>>,
+    dataplane: Signal,
+    nodes: Mutex<HashMap<String, Signal>>,
+}
+
+/// The feed; its task ends with it.
+#[derive(Debug)]
+pub(super) struct Feed {
+    shared: Arc<Shared>,
+    task: AbortHandle,
+}
+
+/// The boards of another epoch, or none yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Interrupted;
+
+impl Feed {
+    /// Starts the task.
+    pub(super) fn start(api: Api) -> Self {
+        let (boards, nodes) = (RwLock::new(None), Mutex::new(HashMap::new()));
+        let shared = Arc::new(Shared { api, boards, dataplane: Signal::new(0), nodes });
+        let task = tokio::spawn(Arc::clone(&shared).run()).abort_handle();
+        Self { shared, task }
+    }
+
+    /// Signals of every change of the dataplane, and of every new epoch.
+    pub(super) fn dataplane_changes(&self) -> watch::Receiver<u64> {
+        self.shared.dataplane.subscribe()
+    }
+
+    /// Signals of every change of what a node must know, and of every new epoch.
+    pub(super) fn node_changes(&self, node: &str) -> watch::Receiver<u64> {
+        let mut nodes = self.shared.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        // Signals that nobody waits for any more go when somebody asks for another.
+        nodes.retain(|name, signal| name == node || signal.receiver_count() > 0);
+        nodes.entry(node.to_owned()).or_insert_with(|| Signal::new(0)).subscribe()
+    }
+
+    /// Reads the boards of an epoch, or of the present one if `epoch` is `None`. Gives the epoch with the result.
+    pub(super) fn read<R>(&self, epoch: Option<u64>, read: impl FnOnce(&Boards) -> R) -> Result<(u64, R), Interrupted> {
+        let boards = self.shared.boards.read().unwrap_or_else(PoisonError::into_inner);
+        match &*boards {
+            Some((present, boards)) if epoch.is_none_or(|epoch| epoch == *present) => Ok((*present, read(boards))),
+            _ => Err(Interrupted),
+        }
+    }
+
+    /// The newest revision of the store.
+    pub(super) fn store_revision(&self) -> u64 {
+        self.shared.api.revision()
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Shared {
+    async fn run(self: Arc<Self>) {
+        for epoch in 1.. {
+            let Err(error) = self.follow(epoch).await;
+            tracing::warn!(%error, "the feed of nodes begins again");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Follows the store until that fails.
+    async fn follow(&self, epoch: u64) -> Result<std::convert::Infallible, ApiStatus> {
+        let store = self.api.store();
+        let start = store.oldest_revision().max(self.api.revision().saturating_sub(REPLAY));
+        let mut boards = Boards::new(start);
+        for resource in boards::RESOURCES {
+            let options = ListOptions { at: At::Exactly(start), ..ListOptions::default() };
+            for object in &self.api.list(resource, "", &options).await?.items {
+                boards.set(object.revision, object, None, true);
+            }
+        }
+        let mut watch = self.api.watch_all(start).await?;
+        // The first progress says that the present is reached.
+        loop {
+            match watch.next().await? {
+                WatchItem::Events(revision, events) => drop(boards.apply(revision, &events)),
+                WatchItem::Progress(revision) => break boards.advance(revision),
+            }
+        }
+        *self.boards.write().unwrap_or_else(PoisonError::into_inner) = Some((epoch, boards));
+        self.signal_all();
+        loop {
+            match watch.next().await? {
+                WatchItem::Events(revision, events) => {
+                    let touched = self.change(|boards| boards.apply(revision, &events));
+                    self.signal(&touched);
+                }
+                WatchItem::Progress(revision) => self.change(|boards| boards.advance(revision)),
+            }
+        }
+    }
+
+    fn change<R: Default>(&self, change: impl FnOnce(&mut Boards) -> R) -> R {
+        let mut boards = self.boards.write().unwrap_or_else(PoisonError::into_inner);
+        boards.as_mut().map(|(_, boards)| change(boards)).unwrap_or_default()
+    }
+
+    fn signal(&self, touched: &Touched) {
+        if touched.dataplane {
+            self.dataplane.send_modify(|count| *count += 1);
+        }
+        if !touched.nodes.is_empty() {
+            let nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+            for signal in touched.nodes.iter().filter_map(|node| nodes.get(node)) {
+                signal.send_modify(|count| *count += 1);
+            }
+        }
+    }
+
+    fn signal_all(&self) {
+        self.dataplane.send_modify(|count| *count += 1);
+        for signal in self.nodes.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            signal.send_modify(|count| *count += 1);
+        }
+    }
+}
+
+/// The uid of an object, without parsing the rest of it into anything.
+fn uid(object: &Object) -> String {
+    #[derive(serde::Deserialize)]
+    struct Uid {
+        metadata: Metadata,
+    }
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        uid: String,
+    }
+    object.decode::<Uid>().map(|object| object.metadata.uid).unwrap_or_default()
+}
