@@ -22,6 +22,7 @@ pub(crate) struct Identities {
     collisions: u64,
     /// Came into use, or went out of it, since the last [`Identities::take_changed`].
     changed: BTreeSet<u64>,
+    departed: BTreeMap<u64, Arc<Group>>,
 }
 
 #[derive(Debug)]
@@ -44,6 +45,7 @@ impl Identities {
             by_group: BTreeMap::new(),
             collisions: 0,
             changed: BTreeSet::new(),
+            departed: BTreeMap::new(),
         }
     }
 
@@ -69,6 +71,7 @@ impl Identities {
         self.by_group.insert(Arc::clone(&group), number);
         self.by_number.insert(number, Entry { group, pods: 1 });
         self.changed.insert(number);
+        self.departed.remove(&number);
         number
     }
 
@@ -78,6 +81,7 @@ impl Identities {
         entry.pods = entry.pods.saturating_sub(1);
         if entry.pods == 0 {
             self.by_group.remove(&entry.group);
+            self.departed.insert(number, Arc::clone(&entry.group));
             self.by_number.remove(&number);
             self.changed.insert(number);
         }
@@ -94,6 +98,11 @@ impl Identities {
     /// Groups that had to take another number than their hash.
     pub(crate) fn collisions(&self) -> u64 {
         self.collisions
+    }
+
+    /// What the identities were that went out of use since the last call: addresses have them until the next write.
+    pub(crate) fn take_departed(&mut self) -> BTreeMap<u64, Arc<Group>> {
+        std::mem::take(&mut self.departed)
     }
 
     /// Numbers that came into use or went out of it, or changed hands, since the last call.

@@ -106,6 +106,12 @@ impl Staged {
         put(&mut self.contents.peer_rules, &mut self.before, MapWrite::PeerRules, key, rules);
     }
 
+    /// Removes what an identity that pods still have was allowed, before another address gets that identity.
+    pub(crate) fn revoke_peer(&mut self, key: PeerKey) {
+        delete(&mut self.contents.peer_rules, &mut self.before, MapWrite::PeerRules, key);
+    }
+
+    /// Removes the entry of an identity that no address has any more.
     pub(crate) fn delete_peer(&mut self, key: PeerKey) {
         delete(&mut self.contents.peer_rules, &mut self.after, MapWrite::PeerRules, key);
     }

@@ -17,9 +17,11 @@ mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use skep_abi::{Addr, Bits, Direction, Endpoint, PeerKey, endpoint_flags};
 
+use super::identity::Group;
 use super::population::{Pod, PodKey, Population};
 use super::staged::Staged;
 use super::{
@@ -165,6 +167,7 @@ impl Policies {
     ) {
         let retired = std::mem::take(&mut self.retired);
         let identities = population.identities.take_changed();
+        let departed = population.identities.take_departed();
         let changed = std::mem::take(&mut self.changed);
         let recheck = std::mem::take(&mut self.recheck);
         let namespaces: BTreeSet<&str> = changed.iter().map(|name| name.namespace.as_str()).collect();
@@ -189,13 +192,14 @@ impl Policies {
             };
             if stale {
                 if self.build(&key, population, staged) {
+                    self.lists.get(&key).into_iter().for_each(|list| list.lend_peers(&departed, staged));
                     interfaces.extend(self.users.get(&key).into_iter().flatten());
                 }
             } else if let Some(list) = self.lists.get_mut(&key) {
                 for &identity in &identities {
                     let group = population.identities.group(identity);
                     let entries = group.map(|group| peer_rules(&list.rules, identity, group));
-                    list.replace_peers(identity, entries.unwrap_or_default(), staged);
+                    list.replace_peers(identity, entries, staged);
                 }
             }
             if recheck && let Some(list) = self.lists.get(&key) {
@@ -315,7 +319,8 @@ impl Policies {
             Some((number, old)) => {
                 image.put(number, staged);
                 for &peer in old.peers.keys().filter(|peer| !image.peers.contains_key(peer)) {
-                    staged.delete_peer(PeerKey { list: number, ..peer });
+                    let used = population.identities.group(peer.identity).is_some();
+                    remove_peer(PeerKey { list: number, ..peer }, used, staged);
                 }
                 number
             }
@@ -400,15 +405,27 @@ impl Policies {
 }
 
 impl List {
-    /// Replaces the entries of one identity.
-    fn replace_peers(
-        &mut self,
-        identity: u64,
-        entries: BTreeMap<PeerKey, Bits>,
-        staged: &mut Staged,
-    ) {
-        let last = u32::try_from(self.rules.len().div_ceil(WORD)).unwrap_or(u32::MAX);
-        for word in 0..last {
+    /// In a new list, lets the identities that went out of use pass until the addresses have got their new ones.
+    fn lend_peers(&self, departed: &BTreeMap<u64, Arc<Group>>, staged: &mut Staged) {
+        let held = |identity: u64, staged: &Staged| staged.contents().identities.values().any(|&held| held == identity);
+        for (&identity, group) in departed {
+            if !held(identity, staged) {
+                continue;
+            }
+            for (key, bits) in peer_rules(&self.rules, identity, group) {
+                let at = PeerKey { list: self.number, ..key };
+                staged.put_peer(at, bits);
+                staged.delete_peer(at);
+            }
+        }
+    }
+
+    /// Replaces the entries of one identity; `None` when no pod has it any more.
+    fn replace_peers(&mut self, identity: u64, entries: Option<BTreeMap<PeerKey, Bits>>, staged: &mut Staged) {
+        let used = entries.is_some();
+        let entries = entries.unwrap_or_default();
+        let end = u32::try_from(self.rules.len().div_ceil(WORD)).unwrap_or(u32::MAX);
+        for word in 0..end {
             let key = PeerKey { identity, list: 0, word };
             let at = PeerKey { list: self.number, ..key };
             match entries.get(&key) {
@@ -416,11 +433,16 @@ impl List {
                     staged.put_peer(at, bits);
                     self.image.peers.insert(key, bits);
                 }
-                None if self.image.peers.remove(&key).is_some() => staged.delete_peer(at),
+                None if self.image.peers.remove(&key).is_some() => remove_peer(at, used, staged),
                 None => {}
             }
         }
     }
+}
+
+/// Removes a peer entry: at once when pods have the identity, else after the addresses that had it.
+fn remove_peer(key: PeerKey, used: bool, staged: &mut Staged) {
+    if used { staged.revoke_peer(key) } else { staged.delete_peer(key) }
 }
 
 fn value(endpoint: &LocalEndpoint, identity: u64, lists: [Option<&List>; 2], closed: bool) -> Endpoint {
