@@ -52,6 +52,9 @@ pub struct Serve {
     /// A further name or address for the serving certificate; may be given several times.
     #[arg(long = "tls-san")]
     pub tls_san: Vec<String>,
+    /// Serve the API without controllers and scheduler.
+    #[arg(long)]
+    pub api_only: bool,
 }
 
 /// Options of `node-cert`.

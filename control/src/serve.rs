@@ -2,14 +2,17 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::Context;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::api::{Api, ApiConfig};
 use crate::config::Serve;
+use crate::controllers::{self, ControllersConfig};
+use crate::grpc::{self, GrpcConfig};
 use crate::pki::Pki;
 use crate::rest::{KubeletClient, Rest};
 use crate::server::{self, Doors};
@@ -19,12 +22,12 @@ use crate::{Backend, tls};
 pub async fn run(config: Serve) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let control = Control::start(config).await?;
+    let mut control = Control::start(config).await?;
     tracing::info!("serving on {} (https://{})", control.address, control.endpoint);
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
-        () = control.server_ended() => anyhow::bail!("the server ended"),
+        ended = &mut control.server => anyhow::bail!("the server ended: {ended:?}"),
     }
     tracing::info!("ending");
     control.stop().await;
@@ -41,7 +44,8 @@ pub struct Control {
     /// The API in this process.
     pub api: Api,
     shutdown: watch::Sender<bool>,
-    server: tokio::task::JoinHandle<()>,
+    server: JoinHandle<()>,
+    controllers: Option<JoinHandle<()>>,
 }
 
 impl Control {
@@ -65,39 +69,32 @@ impl Control {
         };
         let api = Api::start(store, api_config).await.context("first objects")?;
         let (shutdown, over) = watch::channel(false);
-        let server = Self::spawn(listener, &pki, &api, &endpoint, over)?;
-        Ok(Self { address, endpoint, api, shutdown, server })
-    }
-
-    fn spawn(
-        listener: TcpListener,
-        pki: &Pki,
-        api: &Api,
-        endpoint: &str,
-        over: watch::Receiver<bool>,
-    ) -> anyhow::Result<tokio::task::JoinHandle<()>> {
-        let kubelet = KubeletClient::new(tls::client_config(pki)?);
-        let rest = Rest::new(api.clone(), kubelet, endpoint.to_owned(), over.clone()).router();
-        let doors = Doors { rest, grpc: axum::Router::new() };
-        Ok(tokio::spawn(server::serve(listener, tls::server_config(pki)?, doors, over)))
-    }
-
-    async fn server_ended(&self) {
-        let mut shutdown = self.shutdown.subscribe();
-        // The sender is `self.shutdown`: this waits for as long as `self` lives, unless the server's task ends first.
-        while !self.server.is_finished() {
-            let wait = tokio::time::timeout(std::time::Duration::from_secs(1), shutdown.changed());
-            if matches!(wait.await, Ok(Err(_))) {
-                return;
-            }
-        }
+        let kubelet = KubeletClient::new(tls::client_config(&pki)?);
+        let rest = Rest::new(api.clone(), kubelet, endpoint.clone(), over.clone()).router();
+        let grpc = grpc::services(api.clone(), GrpcConfig::of(&api)).into_axum_router();
+        let doors = Doors { rest, grpc };
+        let server = tokio::spawn(server::serve(listener, tls::server_config(&pki)?, doors, over.clone()));
+        let controllers = (!config.api_only).then(|| {
+            let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+            let config = ControllersConfig {
+                node_monitor_grace: seconds(config.node_monitor_grace_seconds),
+                node_eviction: seconds(config.node_eviction_seconds),
+                service_cidrs: config.service_cidr.clone(),
+                advertise: endpoint.clone(),
+                root_ca: pki.ca.clone(),
+            };
+            controllers::spawn(api.clone(), config, over)
+        });
+        Ok(Self { address, endpoint, api, shutdown, server, controllers })
     }
 
     /// Ends watches, lets requests end, closes the store.
     pub async fn stop(self) {
         self.shutdown.send_replace(true);
-        if let Err(error) = self.server.await {
-            tracing::warn!(%error, "the server's task");
+        for task in [Some(self.server), self.controllers].into_iter().flatten() {
+            if let Err(error) = task.await {
+                tracing::warn!(%error, "a task of the service");
+            }
         }
     }
 }
