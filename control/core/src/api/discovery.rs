@@ -199,8 +199,12 @@ mod tests {
     #[test]
     fn a_scale_names_its_own_group() {
         let apps = resources("apps", "v1").unwrap();
-        let scale = apps["resources"].as_array().unwrap().iter().find(|r| r["name"] == "deployments/scale").cloned().unwrap();
-        assert_eq!((&scale["group"], &scale["version"], &scale["kind"]), (&json!("autoscaling"), &json!("v1"), &json!("Scale")));
+        let scale =
+            apps["resources"].as_array().unwrap().iter().find(|r| r["name"] == "deployments/scale").cloned().unwrap();
+        assert_eq!(
+            (&scale["group"], &scale["version"], &scale["kind"]),
+            (&json!("autoscaling"), &json!("v1"), &json!("Scale"))
+        );
         assert_eq!(resources("apps", "v2"), None);
     }
 

@@ -145,11 +145,7 @@ impl FieldError {
 
     /// As a cause of a `Status`.
     pub fn cause(&self) -> Cause {
-        Cause {
-            reason: self.kind.reason().into(),
-            message: self.message.clone(),
-            field: self.path.as_str().into(),
-        }
+        Cause { reason: self.kind.reason().into(), message: self.message.clone(), field: self.path.as_str().into() }
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::access::{text, texts};
-use super::field::{FieldError, Faults, Path};
+use super::field::{Faults, FieldError, Path};
 use super::resource::NameRule;
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
@@ -21,7 +21,8 @@ const QUALIFIED: &str = "name part must consist of alphanumeric characters, '-',
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
      must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
      validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-const ENV_NAME: &str = "a valid environment variable name must consist only of printable ASCII characters other than '='";
+const ENV_NAME: &str =
+    "a valid environment variable name must consist only of printable ASCII characters other than '='";
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
      'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
@@ -227,12 +228,23 @@ mod tests {
     #[test]
     fn names() {
         let long = "a".repeat(64);
-        for (name, good) in
-            [("a", true), ("my-name", true), ("1a", true), ("", false), ("-a", false), ("a-", false), ("A", false), ("a.b", false), (long.as_str(), false), ("é", false)]
-        {
+        for (name, good) in [
+            ("a", true),
+            ("my-name", true),
+            ("1a", true),
+            ("", false),
+            ("-a", false),
+            ("a-", false),
+            ("A", false),
+            ("a.b", false),
+            (long.as_str(), false),
+            ("é", false),
+        ] {
             assert_eq!(label(name).is_none(), good, "{name:?}");
         }
-        for (name, good) in [("a.b", true), ("a..b", false), (".a", false), ("a.", false), ("a_b", false), ("a.-b", false)] {
+        for (name, good) in
+            [("a.b", true), ("a..b", false), (".a", false), ("a.", false), ("a_b", false), ("a.-b", false)]
+        {
             assert_eq!(subdomain(name).is_none(), good, "{name:?}");
         }
         assert!(rfc1035_label("1a").is_some());
@@ -242,9 +254,17 @@ mod tests {
 
     #[test]
     fn keys_and_values_of_labels() {
-        for (key, good) in
-            [("app", true), ("app.kubernetes.io/name", true), ("a/b/c", false), ("/a", false), ("a/", false), ("A/b", false), ("a b", false), ("-a", false), ("x_y.Z", true)]
-        {
+        for (key, good) in [
+            ("app", true),
+            ("app.kubernetes.io/name", true),
+            ("a/b/c", false),
+            ("/a", false),
+            ("a/", false),
+            ("A/b", false),
+            ("a b", false),
+            ("-a", false),
+            ("x_y.Z", true),
+        ] {
             assert_eq!(qualified(key).is_none(), good, "{key:?}");
         }
         for (value, good) in [("", true), ("v1.2_x", true), ("-a", false), ("a b", false), ("a/b", false)] {
@@ -254,10 +274,20 @@ mod tests {
 
     #[test]
     fn other_names() {
-        for (name, good) in [("http", true), ("a-1", true), ("1", false), ("a--b", false), ("-a", false), ("HTTP", false), ("abcdefghijklmnop", false)] {
+        for (name, good) in [
+            ("http", true),
+            ("a-1", true),
+            ("1", false),
+            ("a--b", false),
+            ("-a", false),
+            ("HTTP", false),
+            ("abcdefghijklmnop", false),
+        ] {
             assert_eq!(port_name(name).is_none(), good, "{name:?}");
         }
-        for (key, good) in [("a.b", true), ("A_b-c", true), ("", false), ("..", false), ("..a", false), ("a/b", false), (".a", true)] {
+        for (key, good) in
+            [("a.b", true), ("A_b-c", true), ("", false), ("..", false), ("..a", false), ("a/b", false), (".a", true)]
+        {
             assert_eq!(config_key(key).is_none(), good, "{key:?}");
         }
         assert!(env_name("A=B").is_some());

@@ -37,8 +37,11 @@ pub struct Resource {
     /// Cells in the order of `columns`.
     pub row: fn(&Value, jiff::Timestamp) -> Vec<Value>,
     /// Fields that a field selector may name, besides `metadata.name` and `metadata.namespace`.
-    pub selectable: &'static [(&'static str, fn(&Value) -> String)],
+    pub selectable: &'static [Selectable],
 }
+
+/// Name of a field for field selectors, and how it is read.
+pub type Selectable = (&'static str, fn(&Value) -> String);
 
 /// The rules of one resource. All functions are total: they leave what they do not know.
 #[derive(Debug)]

@@ -56,7 +56,8 @@ impl ServiceCidrs {
     }
 
     fn ranges(&self) -> Vec<Range> {
-        let v4 = self.v4.map(|(ip, length)| Range { base: u128::from(u32::from(ip)), host_bits: 32 - length, v4: true });
+        let v4 =
+            self.v4.map(|(ip, length)| Range { base: u128::from(u32::from(ip)), host_bits: 32 - length, v4: true });
         let v6 = self.v6.map(|(ip, length)| Range { base: u128::from(ip), host_bits: 128 - length, v4: false });
         v4.into_iter().chain(v6).collect()
     }
@@ -122,7 +123,8 @@ pub struct Taken {
 impl Taken {
     /// Adds what a stored Service holds.
     pub fn add(&mut self, service: &Value) {
-        self.addresses.extend(items(&service["spec"]["clusterIPs"]).iter().filter_map(|ip| text(ip).parse::<IpAddr>().ok()));
+        self.addresses
+            .extend(items(&service["spec"]["clusterIPs"]).iter().filter_map(|ip| text(ip).parse::<IpAddr>().ok()));
         self.addresses.extend(text(&service["spec"]["clusterIP"]).parse::<IpAddr>().ok());
         for port in items(&service["spec"]["ports"]) {
             if let Some(number) = node_port(port) {
@@ -178,7 +180,8 @@ fn families(service: &mut Value, old: Option<&Value>, cidrs: &ServiceCidrs, faul
     let mut wanted: Vec<String> = items(&spec["ipFamilies"]).iter().map(|f| text(f).to_owned()).collect();
     let given = wanted.len();
     if wanted.is_empty() {
-        let addresses = items(&spec["clusterIPs"]).iter().chain(Some(&spec["clusterIP"])).filter_map(|ip| text(ip).parse().ok());
+        let addresses =
+            items(&spec["clusterIPs"]).iter().chain(Some(&spec["clusterIP"])).filter_map(|ip| text(ip).parse().ok());
         for address in addresses {
             let family = if matches!(address, IpAddr::V4(_)) { "IPv4" } else { "IPv6" };
             if !wanted.iter().any(|w| w == family) {
@@ -274,13 +277,18 @@ fn addresses(
         let asked = asked.get(index).filter(|a| !a.is_empty());
         let Some(asked) = asked else {
             let Some(ip) = range.pick(taken, spread(random, index)) else {
-                return Err(Status::internal(format!("failed to allocate a serviceIP: range {} is full", range.text())));
+                return Err(Status::internal(format!(
+                    "failed to allocate a serviceIP: range {} is full",
+                    range.text()
+                )));
             };
             given.push(ip.to_string().into());
             continue;
         };
         let refused = match asked.parse::<IpAddr>() {
-            Err(_) => Some((path.index(index), "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned())),
+            Err(_) => {
+                Some((path.index(index), "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()))
+            }
             Ok(ip) if !range.contains(ip) => Some((
                 path.clone(),
                 format!(
@@ -342,7 +350,8 @@ fn node_ports(
         };
         match u16::try_from(asked).ok().filter(|p| (first..=last).contains(p)) {
             None => {
-                let detail = format!("provided port is not in the valid range. The range of valid ports is {first}-{last}");
+                let detail =
+                    format!("provided port is not in the valid range. The range of valid ports is {first}-{last}");
                 faults.push(FieldError::invalid(here, asked, &detail));
             }
             Some(asked) if taken.contains(&(protocol.clone(), asked)) => {

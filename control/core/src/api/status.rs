@@ -9,31 +9,63 @@ use serde_json::{Value, json};
 use super::field::FieldError;
 use super::resource::Resource;
 
-/// `meta/v1` `Status`. Serialises to the JSON that clients decode.
+/// `meta/v1` `Status`. Serialises to the JSON that clients decode; codes below 400 are a `Success`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
-#[serde(rename_all = "camelCase")]
+#[serde(into = "Wire", from = "Wire")]
 pub struct Status {
-    /// Always `Status`.
-    kind: String,
-    /// Always `v1`.
-    api_version: String,
-    /// Empty list metadata, as Kubernetes sends it.
-    #[serde(default)]
-    metadata: serde_json::Map<String, Value>,
-    /// `Success` or `Failure`.
-    pub status: String,
     /// What a person reads.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// What a program branches on.
-    #[serde(default, skip_serializing_if = "Reason::is_unknown")]
-    pub reason: Reason,
     /// Which object, and why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<Details>>,
+    /// What a program branches on.
+    pub reason: Reason,
     /// The HTTP status code.
     pub code: u16,
+}
+
+/// The fields in the order and with the constants of the wire.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Wire {
+    kind: String,
+    api_version: String,
+    metadata: serde_json::Map<String, Value>,
+    status: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    message: String,
+    #[serde(skip_serializing_if = "Reason::is_unknown")]
+    reason: Reason,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Box<Details>>,
+    code: u16,
+}
+
+impl Default for Wire {
+    fn default() -> Self {
+        Status::failure(500, Reason::Unknown, "").into()
+    }
+}
+
+impl From<Status> for Wire {
+    fn from(status: Status) -> Self {
+        Self {
+            kind: "Status".into(),
+            api_version: "v1".into(),
+            metadata: serde_json::Map::new(),
+            status: if status.code < 400 { "Success" } else { "Failure" }.into(),
+            message: status.message,
+            reason: status.reason,
+            details: status.details,
+            code: status.code,
+        }
+    }
+}
+
+impl From<Wire> for Status {
+    fn from(wire: Wire) -> Self {
+        Self { message: wire.message, details: wire.details, reason: wire.reason, code: wire.code }
+    }
 }
 
 /// Machine-readable reasons, spelled as on the wire.
@@ -129,16 +161,7 @@ pub struct Cause {
 
 impl Status {
     fn failure(code: u16, reason: Reason, message: impl Into<String>) -> Self {
-        Self {
-            kind: "Status".into(),
-            api_version: "v1".into(),
-            metadata: serde_json::Map::new(),
-            status: "Failure".into(),
-            message: message.into(),
-            reason,
-            details: None,
-            code,
-        }
+        Self { message: message.into(), details: None, reason, code }
     }
 
     fn about(mut self, resource: &Resource, name: &str) -> Self {
@@ -153,7 +176,8 @@ impl Status {
 
     /// 404: no such object.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
-        Self::failure(404, Reason::NotFound, format!("{} {name:?} not found", resource.qualified())).about(resource, name)
+        Self::failure(404, Reason::NotFound, format!("{} {name:?} not found", resource.qualified()))
+            .about(resource, name)
     }
 
     /// 404: no such resource or path at all.
@@ -217,8 +241,7 @@ impl Status {
 
     /// 403: `pods "a" is forbidden: TEXT`.
     pub fn forbidden(resource: &Resource, name: &str, text: &str) -> Self {
-        let subject =
-            if name.is_empty() { resource.qualified() } else { format!("{} {name:?}", resource.qualified()) };
+        let subject = if name.is_empty() { resource.qualified() } else { format!("{} {name:?}", resource.qualified()) };
         Self::failure(403, Reason::Forbidden, format!("{subject} is forbidden: {text}")).about(resource, name)
     }
 
@@ -325,7 +348,6 @@ impl Status {
     /// 200: the answer to a delete that removed the object.
     pub fn deleted(resource: &Resource, name: &str, uid: &str) -> Self {
         let mut status = Self::failure(200, Reason::Unknown, "").about(resource, name);
-        status.status = "Success".into();
         if let Some(details) = &mut status.details {
             details.uid = uid.into();
         }
@@ -334,9 +356,7 @@ impl Status {
 
     /// 201: the answer to a pod binding.
     pub fn created() -> Self {
-        let mut status = Self::failure(201, Reason::Unknown, "");
-        status.status = "Success".into();
-        status
+        Self::failure(201, Reason::Unknown, "")
     }
 
     /// Whether the reason is `NotFound`.

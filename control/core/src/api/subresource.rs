@@ -64,7 +64,8 @@ pub fn apply_scale(resource: &Resource, object: &Value, scale: &Value) -> Result
     }
     let uid = meta::uid(scale);
     if !uid.is_empty() && uid != meta::uid(object) {
-        let text = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta::uid(object));
+        let text =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", meta::uid(object));
         return Err(Status::conflict(resource, name, &text));
     }
     let replicas = scale["spec"]["replicas"].as_i64().unwrap_or_default();
@@ -161,7 +162,9 @@ mod tests {
         let with = |scale: Value| apply_scale(resource, &deployment(), &scale);
         assert_eq!(with(json!({"spec": {"replicas": 5}})).unwrap()["spec"]["replicas"], 5);
         assert_eq!(with(json!({"spec": {"replicas": -1}})).unwrap_err().code, 422);
-        assert!(with(json!({"metadata": {"resourceVersion": "6"}, "spec": {"replicas": 1}})).unwrap_err().is_conflict());
+        assert!(
+            with(json!({"metadata": {"resourceVersion": "6"}, "spec": {"replicas": 1}})).unwrap_err().is_conflict()
+        );
         assert_eq!(with(json!({"metadata": {"name": "other"}})).unwrap_err().code, 400);
     }
 

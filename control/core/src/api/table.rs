@@ -80,7 +80,8 @@ pub fn table(
     columns: bool,
     now: jiff::Timestamp,
 ) -> Value {
-    let definitions: Vec<Value> = if columns { resource.columns.iter().map(Column::definition).collect() } else { Vec::new() };
+    let definitions: Vec<Value> =
+        if columns { resource.columns.iter().map(Column::definition).collect() } else { Vec::new() };
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {

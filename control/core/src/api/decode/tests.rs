@@ -41,10 +41,7 @@ fn wrong_types_are_a_bad_request() {
 #[test]
 fn other_kinds_and_versions_are_refused() {
     let version = decode_text(r#"{"apiVersion":"v1","kind":"Deployment"}"#, FieldValidation::Warn).unwrap_err();
-    assert_eq!(
-        version.message,
-        "the API version in the data (v1) does not match the expected API version (apps/v1)"
-    );
+    assert_eq!(version.message, "the API version in the data (v1) does not match the expected API version (apps/v1)");
     assert_eq!(decode_text(r#"{"kind":"ReplicaSet"}"#, FieldValidation::Warn).unwrap_err().code, 400);
     assert_eq!(decode_text("[]", FieldValidation::Warn).unwrap_err().code, 400);
     assert_eq!(decode_text("{", FieldValidation::Warn).unwrap_err().code, 400);

@@ -74,7 +74,8 @@ fn validate_finalizers(object: &Value, path: &Path, faults: &mut Faults) {
         let here = path.index(index);
         if let Some(complaint) = qualified(finalizer) {
             faults.push(FieldError::invalid(here, *finalizer, &complaint));
-        } else if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(finalizer) && subdomain(finalizer).is_some() {
+        } else if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(finalizer) && subdomain(finalizer).is_some()
+        {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
             faults.push(FieldError::invalid(here, *finalizer, detail));
         }

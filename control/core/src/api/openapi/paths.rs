@@ -82,7 +82,8 @@ impl Builder<'_> {
             match self.dialect {
                 Dialect::V2 => {
                     operation["consumes"] = json!(types);
-                    parameters.push(json!({"name": "body", "in": "body", "required": true, "schema": {"type": "object"}}));
+                    parameters
+                        .push(json!({"name": "body", "in": "body", "required": true, "schema": {"type": "object"}}));
                 }
                 Dialect::V3 => {
                     let content: Map<String, Value> =

@@ -64,7 +64,8 @@ fn describe(dialect: Dialect, kind: &Type) -> Value {
 /// What a type is when it is a whole object: one that is served, or the body of a subresource.
 fn group_version_kinds(kind: &Type) -> Vec<Value> {
     let served = registry().iter().find(|r| {
-        r.kind == kind.name && schema().of_kind(r.group, r.kind).is_some_and(|id| schema().get(id).package == kind.package)
+        r.kind == kind.name
+            && schema().of_kind(r.group, r.kind).is_some_and(|id| schema().get(id).package == kind.package)
     });
     let known = match (kind.package, kind.name) {
         ("io.k8s.api.core.v1", "Binding") => Some(("", "v1", "Binding")),

@@ -16,8 +16,8 @@ pub(super) fn apply(object: &mut Value, patch: Value) -> Result<(), Status> {
         let text = format!("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {count}");
         return Err(Status::too_large_text(text));
     }
-    let Patch(operations) = serde_json::from_value(patch)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    let Patch(operations) =
+        serde_json::from_value(patch).map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
     // Copying can double an object with every operation; what is moved counts as well, so that depth stays bounded.
     let mut copied = 0;
     for operation in operations {
@@ -37,8 +37,9 @@ pub(super) fn apply(object: &mut Value, patch: Value) -> Result<(), Status> {
         if path.matches('/').count() > MAX_DEPTH {
             return Err(Status::bad_request(format!("error decoding patch: a path exceeds max depth of {MAX_DEPTH}")));
         }
-        json_patch::patch(object, std::slice::from_ref(&operation))
-            .map_err(|error| rejected(format!("the server rejected our request due to an error in our request: {error}")))?;
+        json_patch::patch(object, std::slice::from_ref(&operation)).map_err(|error| {
+            rejected(format!("the server rejected our request due to an error in our request: {error}"))
+        })?;
     }
     Ok(())
 }

@@ -94,10 +94,8 @@ fn merge_map(object: &mut Map<String, Value>, mut patch: Map<String, Value>, sha
             patch.insert(key, value);
         }
     }
-    let live: Vec<(String, Vec<Value>)> = orders
-        .keys()
-        .map(|field| (field.clone(), object.get(field).map(items).unwrap_or_default().to_vec()))
-        .collect();
+    let live: Vec<(String, Vec<Value>)> =
+        orders.keys().map(|field| (field.clone(), object.get(field).map(items).unwrap_or_default().to_vec())).collect();
     for (key, value) in patch {
         merge_field(object, &key, value, known.and_then(|t| t.field(&key)), shape)?;
     }

@@ -54,9 +54,15 @@ fn elements_are_deleted_and_lists_replaced_by_directive() {
 #[test]
 fn maps_are_replaced_deleted_and_pruned_by_directive() {
     let spec = json!({"nodeSelector": {"a": "1", "b": "2"}});
-    assert_eq!(strategic(spec.clone(), json!({"nodeSelector": {"$patch": "replace", "c": "3"}})), json!({"nodeSelector": {"c": "3"}}));
+    assert_eq!(
+        strategic(spec.clone(), json!({"nodeSelector": {"$patch": "replace", "c": "3"}})),
+        json!({"nodeSelector": {"c": "3"}})
+    );
     assert_eq!(strategic(spec.clone(), json!({"nodeSelector": {"$patch": "delete"}})), json!({"nodeSelector": {}}));
-    assert_eq!(strategic(spec.clone(), json!({"nodeSelector": {"a": null, "c": "3"}})), json!({"nodeSelector": {"b": "2", "c": "3"}}));
+    assert_eq!(
+        strategic(spec.clone(), json!({"nodeSelector": {"a": null, "c": "3"}})),
+        json!({"nodeSelector": {"b": "2", "c": "3"}})
+    );
     assert_eq!(strategic(spec, json!({"nodeSelector": null})), json!({}));
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}});
     let patch = json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}});
@@ -70,7 +76,8 @@ fn maps_are_replaced_deleted_and_pruned_by_directive() {
 fn scalars_are_sets_and_are_taken_out_by_directive() {
     let mut current = pod(json!({}));
     current["metadata"]["finalizers"] = json!(["a/x", "b/x"]);
-    let more = applied(PatchType::StrategicMerge, &current, json!({"metadata": {"finalizers": ["b/x", "c/x"]}})).unwrap();
+    let more =
+        applied(PatchType::StrategicMerge, &current, json!({"metadata": {"finalizers": ["b/x", "c/x"]}})).unwrap();
     assert_eq!(more["metadata"]["finalizers"], json!(["a/x", "b/x", "c/x"]));
     let body = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a/x"], "$setElementOrder/finalizers": ["d/x", "b/x"], "finalizers": ["d/x"]}});
     let fewer = applied(PatchType::StrategicMerge, &current, body).unwrap();
@@ -90,7 +97,8 @@ fn the_client_orders_what_it_lists_and_the_server_keeps_its_own_in_place() {
 #[test]
 fn an_element_without_its_key_and_an_unknown_directive_are_refused() {
     let current = pod(json!({"containers": [{"name": "a"}]}));
-    let status = applied(PatchType::StrategicMerge, &current, json!({"spec": {"containers": [{"image": "x"}]}})).unwrap_err();
+    let status =
+        applied(PatchType::StrategicMerge, &current, json!({"spec": {"containers": [{"image": "x"}]}})).unwrap_err();
     assert_eq!(status.code, 422);
     let status = applied(PatchType::StrategicMerge, &current, json!({"spec": {"$patch": "explode"}})).unwrap_err();
     assert_eq!(status.code, 400);
@@ -114,13 +122,22 @@ fn json_patches_and_their_bounds() {
     assert_eq!(changed["metadata"]["labels"]["a"], "b");
     let failed = json!([{"op": "test", "path": "/spec/nodeName", "value": "x"}]);
     assert_eq!(applied(PatchType::Json, &current, failed).unwrap_err().code, 422);
-    assert_eq!(applied(PatchType::Json, &current, json!([{"op": "remove", "path": "/nowhere"}])).unwrap_err().code, 422);
+    assert_eq!(
+        applied(PatchType::Json, &current, json!([{"op": "remove", "path": "/nowhere"}])).unwrap_err().code,
+        422
+    );
     assert_eq!(applied(PatchType::Json, &current, json!([{"op": "explode", "path": "/"}])).unwrap_err().code, 400);
     let many = vec![json!({"op": "test", "path": "/spec/nodeName", "value": "n"}); 10_001];
     assert_eq!(applied(PatchType::Json, &current, json!(many)).unwrap_err().code, 413);
     let doubling = vec![json!({"op": "copy", "from": "/spec", "path": "/spec/x"}); 64];
-    let doubling: Vec<Value> =
-        doubling.into_iter().enumerate().map(|(i, mut op)| { op["path"] = format!("/spec/x{i}").into(); op }).collect();
+    let doubling: Vec<Value> = doubling
+        .into_iter()
+        .enumerate()
+        .map(|(i, mut op)| {
+            op["path"] = format!("/spec/x{i}").into();
+            op
+        })
+        .collect();
     assert_eq!(applied(PatchType::Json, &current, json!(doubling)).unwrap_err().code, 413);
 }
 

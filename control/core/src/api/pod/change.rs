@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::api::access::{carry, items, items_mut, remove, text};
+use crate::api::access::{carry, items, items_mut, remove};
 use crate::api::field::{Faults, FieldError, Path};
 
 const RULE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -18,15 +18,11 @@ pub(crate) fn validate_change(new: &Value, old: &Value, faults: &mut Faults) {
             faults.push(FieldError::forbidden(path.child(field), "pod updates may not add or remove containers"));
             return;
         }
-        for (index, container) in after.iter().enumerate() {
-            if text(&container["image"]).is_empty() {
-                faults.push(FieldError::required(path.child(field).index(index).child("image"), ""));
-            }
-        }
     }
+    let before = faults.len();
     validate_deadline(new, old, &path.child("activeDeadlineSeconds"), faults);
     validate_tolerations(new, old, &path.child("tolerations"), faults);
-    if !faults.is_empty() {
+    if faults.len() > before {
         return;
     }
     let mut allowed = new["spec"].clone();
@@ -58,7 +54,11 @@ fn validate_deadline(new: &Value, old: &Value, path: &Path, faults: &mut Faults)
             faults.push(FieldError::invalid(path.clone(), after, &detail));
         }
         (None, Some(_)) => {
-            faults.push(FieldError::invalid(path.clone(), Value::Null, "must not update from a positive integer to nil value"));
+            faults.push(FieldError::invalid(
+                path.clone(),
+                Value::Null,
+                "must not update from a positive integer to nil value",
+            ));
         }
         _ => {}
     }

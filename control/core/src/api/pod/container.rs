@@ -235,8 +235,7 @@ fn validate_probes(container: &Value, init: bool, path: &Path, faults: &mut Faul
             continue;
         }
         validate_handler(probe, &["exec", "httpGet", "tcpSocket", "grpc"], &here, faults);
-        for number in
-            ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+        for number in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
         {
             not_negative(&probe[number], &here.child(number), faults);
         }

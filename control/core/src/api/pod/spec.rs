@@ -6,7 +6,9 @@ use super::container::{Place, not_negative, one_of, require, validate_container}
 use super::volume::validate_volumes;
 use crate::api::access::{is_empty, items, text, texts};
 use crate::api::field::{Faults, FieldError, Path};
-use crate::api::names::{complain, label, label_value, qualified, subdomain, validate_annotations, validate_labels, validate_selector};
+use crate::api::names::{
+    complain, label, label_value, qualified, subdomain, validate_annotations, validate_labels, validate_selector,
+};
 use crate::api::select::matches_typed;
 
 /// Faults of a pod template.
@@ -28,11 +30,7 @@ pub(crate) fn validate_spec(spec: &Value, path: &Path, faults: &mut Faults) {
         let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
         faults.push(FieldError::required(path.child("dnsConfig").child("nameservers"), detail));
     }
-    not_negative(
-        &spec["terminationGracePeriodSeconds"],
-        &path.child("terminationGracePeriodSeconds"),
-        faults,
-    );
+    not_negative(&spec["terminationGracePeriodSeconds"], &path.child("terminationGracePeriodSeconds"), faults);
     if let Some(deadline) = spec["activeDeadlineSeconds"].as_i64().filter(|d| *d < 1) {
         let detail = "must be between 1 and 2147483647, inclusive";
         faults.push(FieldError::invalid(path.child("activeDeadlineSeconds"), deadline, detail));
@@ -109,7 +107,8 @@ fn validate_tolerations(tolerations: &Value, path: &Path, faults: &mut Faults) {
         let (value, effect) = (text(&toleration["value"]), text(&toleration["effect"]));
         if key.is_empty() {
             if operator != "Exists" {
-                let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+                let detail =
+                    "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
                 faults.push(FieldError::invalid(here.child("operator"), operator, detail));
             }
         } else {

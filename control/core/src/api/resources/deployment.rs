@@ -113,7 +113,11 @@ fn validate_strategy(strategy: &Value, path: &Path, faults: &mut Faults) {
             }
             let percent = text(&rolling["maxUnavailable"]);
             if percent.ends_with('%') && unavailable.is_some_and(|n| n > 100) {
-                faults.push(FieldError::invalid(here.child("maxUnavailable"), percent, "must not be greater than 100%"));
+                faults.push(FieldError::invalid(
+                    here.child("maxUnavailable"),
+                    percent,
+                    "must not be greater than 100%",
+                ));
             }
         }
         other => {

@@ -61,8 +61,11 @@ pub(super) static ENDPOINT_SLICE: Resource = Resource {
                 None => "*".into(),
             })
             .collect();
-        let endpoints: Vec<String> =
-            items(&object["endpoints"]).iter().flat_map(|e| items(&e["addresses"])).map(|a| text(a).to_owned()).collect();
+        let endpoints: Vec<String> = items(&object["endpoints"])
+            .iter()
+            .flat_map(|e| items(&e["addresses"]))
+            .map(|a| text(a).to_owned())
+            .collect();
         let shown = |all: &[String]| Value::from(if all.is_empty() { "<unset>".to_owned() } else { some_of(all, 3) });
         vec![
             meta::name(object).into(),

@@ -48,7 +48,8 @@ pub(super) static EVENT: Resource = Resource {
         validate: |object, faults| {
             let namespace = text(&object["involvedObject"]["namespace"]);
             let own = meta::namespace(object);
-            let matches = if namespace.is_empty() { own == "default" || own == "kube-system" } else { namespace == own };
+            let matches =
+                if namespace.is_empty() { own == "default" || own == "kube-system" } else { namespace == own };
             if !matches {
                 let path = Path::new("involvedObject").child("namespace");
                 faults.push(FieldError::invalid(path, namespace, "does not match event.namespace"));

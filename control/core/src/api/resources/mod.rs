@@ -41,3 +41,6 @@ static REGISTRY: Registry = Registry::new(&[
 pub fn registry() -> &'static Registry {
     &REGISTRY
 }
+
+#[cfg(test)]
+mod tests;

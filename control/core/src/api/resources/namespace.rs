@@ -44,8 +44,6 @@ pub(super) static NAMESPACE: Resource = Resource {
         ..Strategy::PLAIN
     },
     columns: &[Column::NAME, Column::new("Status", "string"), Column::AGE],
-    row: |object, now| {
-        vec![meta::name(object).into(), text(&object["status"]["phase"]).into(), age(object, now)]
-    },
+    row: |object, now| vec![meta::name(object).into(), text(&object["status"]["phase"]).into(), age(object, now)],
     selectable: &[("status.phase", |o| text(&o["status"]["phase"]).into())],
 };

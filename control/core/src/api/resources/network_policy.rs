@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use crate::api::access::{child, is_empty, items, items_mut, fill, set, text};
+use crate::api::access::{child, fill, is_empty, items, items_mut, set, text};
 use crate::api::field::{Faults, FieldError, Path};
 use crate::api::meta;
 use crate::api::names::validate_selector;

@@ -75,7 +75,10 @@ pub(super) fn validate_workload(object: &Value, faults: &mut Faults) {
     }
     if !template["spec"]["activeDeadlineSeconds"].is_null() {
         let here = path.child("spec").child("activeDeadlineSeconds");
-        faults.push(FieldError::forbidden(here, "activeDeadlineSeconds in a workload that restarts its pods is not supported"));
+        faults.push(FieldError::forbidden(
+            here,
+            "activeDeadlineSeconds in a workload that restarts its pods is not supported",
+        ));
     }
 }
 

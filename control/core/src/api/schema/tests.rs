@@ -53,7 +53,9 @@ fn wrong_types_are_told_as_clients_know_them() {
         fault(json!({"spec": {"priority": 5_000_000_000_i64}})),
         "json: cannot unmarshal number 5000000000 into Go struct field PodSpec.spec.priority of type int32"
     );
-    assert!(fault(json!({"spec": {"containers": [{"resources": {"limits": {"cpu": "1x"}}}]}})).starts_with("quantities"));
+    assert!(
+        fault(json!({"spec": {"containers": [{"resources": {"limits": {"cpu": "1x"}}}]}})).starts_with("quantities")
+    );
     assert_eq!(fault(json!([])), "json: cannot unmarshal array into Go value of type v1.Pod");
 }
 
@@ -77,7 +79,9 @@ fn numbers_given_as_quantities_become_text() {
 #[test]
 fn base64_is_checked() {
     let secret = schema().of_kind("", "Secret").unwrap();
-    for (text, good) in [("", true), ("YQ==", true), ("YWI=", true), ("YWJj", true), ("YQ=", false), ("Y", false), ("a b=", false)] {
+    for (text, good) in
+        [("", true), ("YQ==", true), ("YWI=", true), ("YWJj", true), ("YQ=", false), ("Y", false), ("a b=", false)]
+    {
         let mut value = json!({"data": {"k": text}});
         assert_eq!(Check::run(schema(), secret, &mut value).is_ok(), good, "{text:?}");
     }

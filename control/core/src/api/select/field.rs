@@ -29,9 +29,7 @@ impl FieldSelector {
             if part.is_empty() {
                 continue;
             }
-            let invalid = || {
-                Status::bad_request(format!("invalid selector: '{text}'; can't understand '{part}'"))
-            };
+            let invalid = || Status::bad_request(format!("invalid selector: '{text}'; can't understand '{part}'"));
             let at = part.find(['=', '!']).ok_or_else(invalid)?;
             let (field, rest) = part.split_at(at);
             let (equal, value) = if let Some(value) = rest.strip_prefix("!=") {

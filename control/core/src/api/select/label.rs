@@ -152,9 +152,9 @@ impl<'a> Parser<'a> {
         let key = self.word();
         match qualified(key) {
             None => Ok(key.to_owned()),
-            Some(complaint) => {
-                Err(Status::bad_request(format!("unable to parse requirement: key: Invalid value: {key:?}: {complaint}")))
-            }
+            Some(complaint) => Err(Status::bad_request(format!(
+                "unable to parse requirement: key: Invalid value: {key:?}: {complaint}"
+            ))),
         }
     }
 
@@ -181,7 +181,11 @@ impl<'a> Parser<'a> {
         for (operator, equal) in [("==", true), ("=", true), ("!=", false)] {
             if self.eat(operator) {
                 let value = self.value(&key)?;
-                return Ok(if equal { Requirement::In(key, vec![value]) } else { Requirement::NotIn(key, vec![value]) });
+                return Ok(if equal {
+                    Requirement::In(key, vec![value])
+                } else {
+                    Requirement::NotIn(key, vec![value])
+                });
             }
         }
         for (operator, above) in [(">", true), ("<", false)] {
@@ -196,9 +200,7 @@ impl<'a> Parser<'a> {
         match self.word() {
             "in" => Ok(Requirement::In(key.clone(), self.values(&key)?)),
             "notin" => Ok(Requirement::NotIn(key.clone(), self.values(&key)?)),
-            other => {
-                Err(self.fault(&format!("found {other:?}, expected: in, notin, =, ==, !=, gt, lt")))
-            }
+            other => Err(self.fault(&format!("found {other:?}, expected: in, notin, =, ==, !=, gt, lt"))),
         }
     }
 

@@ -11,10 +11,30 @@ fn selects(selector: &str, labels: serde_json::Value) -> bool {
 fn every_label_operator() {
     let web = json!({"app": "web", "tier": "front", "n": "5"});
     for (selector, expected) in [
-        ("", true), ("app=web", true), ("app==web", true), ("app = web", true), ("app=db", false), ("app!=db", true), ("app!=web", false),
-        ("missing!=x", true), ("app", true), ("missing", false), ("!missing", true), ("!app", false), ("app in (web, db)", true),
-        ("app in (db)", false), ("app notin (db)", true), ("app notin (web)", false), ("missing notin (a)", true), ("app=web,tier=front", true),
-        ("app=web,tier=back", false), ("n>4", true), ("n<5", false), ("n > 4, app in (web),!x", true), ("app in (),tier", false), ("app=", false),
+        ("", true),
+        ("app=web", true),
+        ("app==web", true),
+        ("app = web", true),
+        ("app=db", false),
+        ("app!=db", true),
+        ("app!=web", false),
+        ("missing!=x", true),
+        ("app", true),
+        ("missing", false),
+        ("!missing", true),
+        ("!app", false),
+        ("app in (web, db)", true),
+        ("app in (db)", false),
+        ("app notin (db)", true),
+        ("app notin (web)", false),
+        ("missing notin (a)", true),
+        ("app=web,tier=front", true),
+        ("app=web,tier=back", false),
+        ("n>4", true),
+        ("n<5", false),
+        ("n > 4, app in (web),!x", true),
+        ("app in (),tier", false),
+        ("app=", false),
     ] {
         assert_eq!(selects(selector, web.clone()), expected, "{selector:?}");
     }
@@ -23,7 +43,22 @@ fn every_label_operator() {
 
 #[test]
 fn malformed_label_selectors_are_bad_requests() {
-    for selector in ["a,", ",a", "a in b", "a in (b", "a b", "=x", "a=b c", "-a", "a=-", "a>x", "a b (c)", "a in (b c)", "x/y/z=1", "!"] {
+    for selector in [
+        "a,",
+        ",a",
+        "a in b",
+        "a in (b",
+        "a b",
+        "=x",
+        "a=b c",
+        "-a",
+        "a=-",
+        "a>x",
+        "a b (c)",
+        "a in (b c)",
+        "x/y/z=1",
+        "!",
+    ] {
         let status = LabelSelector::parse(selector).expect_err(selector);
         assert_eq!(status.code, 400, "{selector:?}");
         assert!(status.message.starts_with("unable to parse requirement"), "{}", status.message);
@@ -45,8 +80,14 @@ fn field_selectors_by_resource() {
     let pods = registry().find("", "v1", "pods").unwrap();
     let pod = json!({"metadata": {"name": "a", "namespace": "x"}, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}});
     for (selector, expected) in [
-        ("", true), ("metadata.name=a", true), ("metadata.name==b", false), ("metadata.namespace!=x", false), ("spec.nodeName=n1", true),
-        ("spec.nodeName=n1,status.phase!=Succeeded,status.phase!=Failed", true), ("status.phase=Failed", false), ("spec.nodeName!=", true),
+        ("", true),
+        ("metadata.name=a", true),
+        ("metadata.name==b", false),
+        ("metadata.namespace!=x", false),
+        ("spec.nodeName=n1", true),
+        ("spec.nodeName=n1,status.phase!=Succeeded,status.phase!=Failed", true),
+        ("status.phase=Failed", false),
+        ("spec.nodeName!=", true),
     ] {
         assert_eq!(FieldSelector::parse(pods, selector).unwrap().matches(pods, &pod), expected, "{selector:?}");
     }
@@ -58,6 +99,7 @@ fn field_selectors_by_resource() {
     assert_eq!(unknown.message, "field label not supported: spec.foo");
     let events = registry().find("", "v1", "events").unwrap();
     let event = json!({"involvedObject": {"name": "a,b", "kind": "Pod", "uid": "u"}, "type": "Warning"});
-    let selector = FieldSelector::parse(events, "involvedObject.name=a\\,b,involvedObject.kind=Pod,type=Warning").unwrap();
+    let selector =
+        FieldSelector::parse(events, "involvedObject.name=a\\,b,involvedObject.kind=Pod,type=Warning").unwrap();
     assert!(selector.matches(events, &event));
 }

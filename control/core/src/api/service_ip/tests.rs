@@ -69,7 +69,14 @@ fn a_single_stack_cluster() {
 fn asked_addresses_are_checked() {
     let mut taken = Taken::default();
     taken.add(&service(json!({"clusterIPs": ["10.96.0.5"]})));
-    for (ip, good) in [("10.96.0.1", true), ("10.96.0.5", false), ("10.97.0.1", false), ("10.96.0.0", false), ("10.96.255.255", false), ("x", false)] {
+    for (ip, good) in [
+        ("10.96.0.1", true),
+        ("10.96.0.5", false),
+        ("10.97.0.1", false),
+        ("10.96.0.0", false),
+        ("10.96.255.255", false),
+        ("x", false),
+    ] {
         let got = given(json!({"type": "ClusterIP", "clusterIP": ip}), None, &taken);
         assert_eq!(got.is_ok(), good, "{ip}");
         if let Err(status) = got {
@@ -97,7 +104,9 @@ fn every_address_is_given_once_and_then_no_more() {
 
 #[test]
 fn headless_and_external_services_take_nothing() {
-    let headless = given(json!({"type": "ClusterIP", "clusterIP": "None", "selector": {"a": "b"}}), None, &Taken::default()).unwrap();
+    let headless =
+        given(json!({"type": "ClusterIP", "clusterIP": "None", "selector": {"a": "b"}}), None, &Taken::default())
+            .unwrap();
     assert_eq!(headless["spec"]["clusterIPs"], json!(["None"]));
     assert_eq!(headless["spec"]["ipFamilies"], json!(["IPv4"]));
     let external = given(json!({"type": "ExternalName", "externalName": "x.y"}), None, &Taken::default()).unwrap();

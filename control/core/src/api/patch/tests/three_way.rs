@@ -9,7 +9,8 @@ use super::{PatchType, applied, pod};
 /// The client's half for the fields used here: containers by name, finalizers as a set, nodeSelector as a map.
 fn three_way(last: &Value, wanted: &Value, live: &Value) -> Value {
     let mut spec = Map::new();
-    let names = |v: &Value| -> Vec<Value> { list(&v["spec"]["containers"]).iter().map(|c| c["name"].clone()).collect() };
+    let names =
+        |v: &Value| -> Vec<Value> { list(&v["spec"]["containers"]).iter().map(|c| c["name"].clone()).collect() };
     let mut containers = Vec::new();
     for container in list(&wanted["spec"]["containers"]) {
         let same = list(&live["spec"]["containers"]).into_iter().find(|c| c["name"] == container["name"]);

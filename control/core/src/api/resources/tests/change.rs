@@ -1,0 +1,172 @@
+//! What may change, and what a change brings with it.
+
+use serde_json::{Value, json};
+
+use super::{causes, create, deployment, pod, service, slice, update, with};
+use crate::api::{Subresource, Update};
+
+/// A stored object.
+fn stored(plural: &str, object: Value) -> Value {
+    with(&create(plural, object).unwrap(), "/metadata/resourceVersion", json!("5"))
+}
+
+fn changed(update: Update) -> Value {
+    match update {
+        Update::Changed(object) => object,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn refused(plural: &str, old: &Value, cases: &[(&str, Value, &[&str])]) {
+    for (pointer, value, expected) in cases {
+        match update(plural, None, with(old, pointer, value.clone()), old) {
+            Ok(_) => assert!(expected.is_empty(), "{pointer} = {value} passed"),
+            Err(status) => assert_eq!(causes(&status), *expected, "{pointer} = {value}: {status}"),
+        }
+    }
+}
+
+#[test]
+fn pods() {
+    refused(
+        "pods",
+        &stored("pods", pod()),
+        &[
+            ("/spec/containers/0/image", json!("nginx:2"), &[]),
+            ("/spec/containers/0/image", json!(""), &["spec.containers[0].image Required"]),
+            ("/spec/containers/-", json!({"name": "b", "image": "y"}), &["spec.containers Forbidden"]),
+            ("/spec/containers/0/command", json!(["x"]), &["spec Forbidden"]),
+            ("/spec/nodeName", json!("n1"), &["spec Forbidden"]),
+            ("/spec/activeDeadlineSeconds", json!(5), &[]),
+            ("/spec/tolerations/-", json!({"key": "a", "operator": "Exists"}), &[]),
+            ("/spec/tolerations", json!([]), &["spec.tolerations Forbidden"]),
+            ("/spec/tolerations/0/tolerationSeconds", json!(5), &[]),
+            ("/metadata/labels", json!({"a": "b"}), &[]),
+        ],
+    );
+}
+
+#[test]
+fn selectors_and_addresses_stay() {
+    refused(
+        "deployments",
+        &stored("deployments", deployment()),
+        &[
+            (
+                "/spec/selector",
+                json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
+                &["spec.selector Invalid"],
+            ),
+            ("/spec/replicas", json!(3), &[]),
+        ],
+    );
+    let service = with(&stored("services", service()), "/spec/clusterIP", json!("10.0.0.1"));
+    let service = with(&service, "/spec/clusterIPs", json!(["10.0.0.1"]));
+    refused(
+        "services",
+        &service,
+        &[
+            ("/spec/clusterIP", json!("10.0.0.2"), &["spec.clusterIPs[0] Invalid"]),
+            ("/spec/clusterIP", json!(null), &[]),
+            ("/spec/ports", json!([{"port": 81}]), &[]),
+        ],
+    );
+    let bare = with(&with(&service, "/spec/clusterIP", json!(null)), "/spec/clusterIPs", json!(null));
+    let kept = changed(update("services", None, with(&bare, "/spec/ports", json!([{"port": 8}])), &service).unwrap());
+    assert_eq!(kept["spec"]["clusterIPs"], json!(["10.0.0.1"]));
+    refused(
+        "endpointslices",
+        &stored("endpointslices", slice()),
+        &[("/addressType", json!("FQDN"), &["addressType Invalid"])],
+    );
+}
+
+#[test]
+fn data_that_was_declared_immutable() {
+    let map = json!({"metadata": {"name": "a"}, "data": {"k": "v"}, "immutable": true});
+    refused(
+        "configmaps",
+        &stored("configmaps", map),
+        &[
+            ("/data/k", json!("w"), &["data Forbidden"]),
+            ("/immutable", json!(false), &["immutable Forbidden"]),
+            ("/metadata/labels", json!({"a": "b"}), &[]),
+        ],
+    );
+    let secret = json!({"metadata": {"name": "a"}, "type": "x/y"});
+    refused("secrets", &stored("secrets", secret), &[("/type", json!("x/z"), &["type Invalid"])]);
+}
+
+#[test]
+fn identity_and_versions() {
+    let old = stored("deployments", deployment());
+    let fault = |new: Value| update("deployments", None, new, &old).unwrap_err();
+    assert!(fault(with(&old, "/metadata/resourceVersion", json!("4"))).is_conflict());
+    assert!(fault(with(&old, "/metadata/uid", json!("u-2"))).is_conflict());
+    assert_eq!(fault(with(&old, "/metadata/name", json!("other"))).code, 400);
+    assert_eq!(fault(with(&old, "/metadata/namespace", json!("other"))).code, 400);
+    let unconditional = with(&with(&old, "/metadata/resourceVersion", json!(null)), "/spec/replicas", json!(2));
+    changed(update("deployments", None, unconditional, &old).unwrap());
+    let lease = stored("leases", json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}));
+    let blind = with(&lease, "/metadata/resourceVersion", json!(null));
+    assert_eq!(causes(&update("leases", None, blind, &lease).unwrap_err()), ["metadata.resourceVersion Invalid"]);
+}
+
+#[test]
+fn generation_counts_changes_of_the_spec() {
+    let old = stored("deployments", deployment());
+    let scaled = changed(update("deployments", None, with(&old, "/spec/replicas", json!(2)), &old).unwrap());
+    assert_eq!(scaled["metadata"]["generation"], 2);
+    assert!(scaled["metadata"].get("resourceVersion").is_none());
+    let labelled =
+        changed(update("deployments", None, with(&old, "/metadata/labels", json!({"a": "b"})), &old).unwrap());
+    assert_eq!(labelled["metadata"]["generation"], 1);
+    assert_eq!(update("deployments", None, old.clone(), &old).unwrap(), Update::Unchanged);
+    // The wanted state said again, without what the server filled in, is no change.
+    assert_eq!(update("deployments", None, deployment(), &old).unwrap(), Update::Unchanged);
+}
+
+#[test]
+fn status_and_spec_have_their_own_doors() {
+    let old = stored("deployments", deployment());
+    let both = with(&with(&old, "/status", json!({"replicas": 4})), "/spec/replicas", json!(9));
+    let main = changed(update("deployments", None, both.clone(), &old).unwrap());
+    assert_eq!((&main["spec"]["replicas"], &main["status"]), (&json!(9), &json!({})));
+    let status = changed(update("deployments", Some(Subresource::Status), both, &old).unwrap());
+    assert_eq!((&status["spec"]["replicas"], &status["status"]), (&json!(1), &json!({"replicas": 4})));
+    assert_eq!(status["metadata"]["generation"], 1);
+}
+
+#[test]
+fn a_deleted_object_goes_with_its_last_finalizer_and_takes_no_new_one() {
+    let mut old = stored("configmaps", json!({"metadata": {"name": "a", "finalizers": ["x/y"]}}));
+    old["metadata"]["deletionTimestamp"] = json!("2026-12-01T11:00:00Z");
+    old["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+    let gone = update("configmaps", None, with(&old, "/metadata/finalizers", json!(null)), &old).unwrap();
+    assert!(matches!(gone, Update::Remove(_)));
+    let more = update("configmaps", None, with(&old, "/metadata/finalizers", json!(["x/y", "x/z"])), &old).unwrap_err();
+    assert_eq!(causes(&more), ["metadata.finalizers Forbidden"]);
+    // A client cannot take the deletion back.
+    let kept = changed(
+        update(
+            "configmaps",
+            None,
+            with(&with(&old, "/metadata/deletionTimestamp", json!(null)), "/data", json!({"a": "b"})),
+            &old,
+        )
+        .unwrap(),
+    );
+    assert_eq!(kept["metadata"]["deletionTimestamp"], "2026-12-01T11:00:00Z");
+}
+
+#[test]
+fn a_namespace_stays_until_it_is_finalized() {
+    let mut old = stored("namespaces", json!({"metadata": {"name": "a"}}));
+    old["metadata"]["deletionTimestamp"] = json!("2026-12-01T11:00:00Z");
+    let kept = update("namespaces", None, with(&old, "/spec/finalizers", json!([])), &old).unwrap();
+    assert_eq!(kept, Update::Unchanged);
+    let gone =
+        update("namespaces", Some(Subresource::Finalize), with(&old, "/spec/finalizers", json!([])), &old).unwrap();
+    assert!(matches!(gone, Update::Remove(_)));
+}
