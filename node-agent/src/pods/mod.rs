@@ -2,76 +2,91 @@
 //! CRI, the file system and the network.
 //!
 //! ```text
-//! upstream --Desired--> Pods --PodEvent--> worker of the pod --commands--> CRI, volumes, probes
-//!                        ^                   |
-//! containerd --relist----+                   +--PodReport, Event--> upstream
+//! upstream --Desired--> Pods ----Input----> worker of the pod --Command--> CRI, volumes, probes
+//!                                               ^   ^  |                          |
+//! containerd --exits, relist--> what it holds --+   |  +--PodReport, Event--> upstream
+//!                                                   +------------Done-------------+
 //! ```
 
 mod config;
+mod context;
+mod convert;
 mod desired;
+mod execute;
+mod exits;
+mod layout;
+mod manager;
+mod orphans;
+mod probes;
+mod reader;
+mod relist;
+mod runtime;
+mod termination_message;
+mod volumes;
+mod worker;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use k8s_cri::v1 as cri;
 use k8s_openapi::api::core::v1 as corev1;
+use skep_agent_core::pods::sandbox;
 use tokio::sync::mpsc;
+
+use context::Context;
+use manager::Shared;
 
 pub use config::{ClusterDns, PodsConfig};
 pub use desired::{Desired, PodReport, RuntimeInfo, SandboxInfo};
+pub use runtime::RuntimeError;
 
-/// Why the runtime could not be asked.
-#[derive(Debug, thiserror::Error)]
-#[error("container runtime: {operation}: {status}")]
-pub struct RuntimeError {
-    /// The CRI call.
-    pub operation: &'static str,
-    /// What it answered.
-    pub status: Box<tonic::Status>,
-}
-
-/// The pods of this node. A handle: clones share the same pods.
+/// The pods of this node. A handle: clones share the same pods, which are no longer driven (and go on running) once the
+/// last one is dropped.
 #[derive(Clone)]
 pub struct Pods {
-    shared: Arc<()>,
+    shared: Arc<Shared>,
 }
 
 impl Pods {
     /// Starts to run pods, and takes over those that the runtime already holds. Must be called inside a tokio runtime;
-    /// returns at once, also while the runtime is away (it is waited for).
+    /// returns at once, also while the container runtime is away (it is waited for).
     ///
     /// A report is sent when a pod's status differs from the one before; events are those that users see in `kubectl
-    /// describe pod`.
+    /// describe pod`. Pods wait for both to be taken.
     #[must_use]
     pub fn start(
         config: PodsConfig,
         reports: mpsc::Sender<PodReport>,
         events: mpsc::Sender<skep_proto::node::v1::Event>,
     ) -> Self {
-        let _ = (config, reports, events);
-        Self { shared: Arc::new(()) }
+        let context = Arc::new(Context::new(config, reports, events));
+        let socket = context.socket.clone();
+        let shared = Arc::new(Shared::new(context));
+        tokio::spawn(relist::run(Arc::downgrade(&shared), socket));
+        Self { shared }
     }
 
-    /// Takes one message of the upstream's stream. Never blocks.
+    /// Takes one message of the upstream's stream. Never blocks; must be called inside a tokio runtime.
     pub fn handle(&self, desired: Desired) {
-        let _ = (desired, &self.shared);
+        self.shared.handle(desired);
     }
 
     /// The upstream knows no pod with this uid any more: what is left of it is stopped and removed, and nothing more is
     /// reported about it.
     pub fn gone(&self, uid: &str) {
-        let _ = uid;
+        self.shared.gone(uid);
     }
 
     /// The desired pod of this name, as last received.
     #[must_use]
     pub fn pod(&self, namespace: &str, name: &str) -> Option<Arc<corev1::Pod>> {
-        let _ = (namespace, name);
-        None
+        self.shared.pod(namespace, name)
     }
 
     /// All desired pods.
     #[must_use]
     pub fn pods(&self) -> Vec<Arc<corev1::Pod>> {
-        Vec::new()
+        self.shared.pods()
     }
 
     /// The sandboxes that the runtime holds now, of any state.
@@ -79,7 +94,13 @@ impl Pods {
     /// # Errors
     /// The runtime does not answer.
     pub async fn sandboxes(&self) -> Result<Vec<SandboxInfo>, RuntimeError> {
-        Ok(Vec::new())
+        let listed = self.shared.context.runtime.sandboxes(None).await?;
+        let info = |listed: cri::PodSandbox| {
+            let ready = listed.state() == cri::PodSandboxState::SandboxReady;
+            let metadata = listed.metadata.unwrap_or_default();
+            SandboxInfo { id: listed.id, namespace: metadata.namespace, name: metadata.name, uid: metadata.uid, ready }
+        };
+        Ok(listed.into_iter().map(info).collect())
     }
 
     /// The runtime's name, version and readiness.
@@ -87,6 +108,24 @@ impl Pods {
     /// # Errors
     /// The runtime does not answer.
     pub async fn runtime(&self) -> Result<RuntimeInfo, RuntimeError> {
-        Ok(RuntimeInfo { name: String::new(), version: String::new(), ready: false, network_ready: false, message: String::new() })
+        let version = self.shared.context.runtime.version().await?;
+        let status = self.shared.context.runtime.status().await?.status.unwrap_or_default();
+        let condition = |type_: &str| status.conditions.iter().find(|condition| condition.r#type == type_);
+        let holds = |type_: &str| condition(type_).is_some_and(|condition| condition.status);
+        let wrong = status.conditions.iter().filter(|condition| !condition.status);
+        let messages: Vec<String> =
+            wrong.map(|condition| format!("{}: {}", condition.reason, condition.message)).collect();
+        Ok(RuntimeInfo {
+            name: version.runtime_name,
+            version: version.runtime_version,
+            ready: holds("RuntimeReady"),
+            network_ready: holds("NetworkReady"),
+            message: messages.join("; "),
+        })
+    }
+
+    /// Directory of a pod's container logs.
+    pub(crate) fn log_directory(&self, pod: &corev1::Pod) -> PathBuf {
+        PathBuf::from(sandbox::log_directory(pod, &self.shared.context.node))
     }
 }

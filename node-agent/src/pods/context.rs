@@ -1,0 +1,99 @@
+//! What every pod's worker shares.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use skep_agent_core::pods::{Dns, NodeFacts};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::config::PodsConfig;
+use super::desired::PodReport;
+use super::layout::Layout;
+use super::reader::Reader;
+use super::runtime::{Runtime, channel};
+
+/// The node, its runtime, and where reports go.
+pub(super) struct Context {
+    pub(super) node: Arc<NodeFacts>,
+    pub(super) layout: Arc<Layout>,
+    pub(super) runtime: Runtime,
+    pub(super) reader: Reader,
+    pub(super) socket: PathBuf,
+    /// Permits to make a sandbox.
+    pub(super) sandbox_permits: Semaphore,
+    pub(super) reports: mpsc::Sender<PodReport>,
+    pub(super) events: mpsc::Sender<skep_proto::node::v1::Event>,
+}
+
+impl Context {
+    pub(super) fn new(
+        config: PodsConfig,
+        reports: mpsc::Sender<PodReport>,
+        events: mpsc::Sender<skep_proto::node::v1::Event>,
+    ) -> Self {
+        let layout = Arc::new(Layout { pods: config.state_dir.join("pods"), logs: config.pod_log_dir.clone() });
+        let runtime = Runtime::new(channel(&config.cri_socket));
+        Self {
+            node: Arc::new(facts(&config)),
+            reader: Reader::new(runtime.clone(), Arc::clone(&layout)),
+            layout,
+            runtime,
+            sandbox_permits: Semaphore::new(config.sandbox_parallelism.max(1)),
+            socket: config.cri_socket,
+            reports,
+            events,
+        }
+    }
+}
+
+fn facts(config: &PodsConfig) -> NodeFacts {
+    let text = |addresses: &[IpAddr]| addresses.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| i64::try_from(cpus.get()).unwrap_or(1));
+    NodeFacts {
+        name: config.node_name.clone(),
+        addresses: text(&config.node_addresses),
+        cpu_milli: cpus * 1000,
+        memory_bytes: memory_bytes().unwrap_or(0),
+        runtime: "containerd".to_owned(),
+        cgroup_parent: config.cgroup_parent.clone(),
+        log_dir: config.pod_log_dir.to_string_lossy().into_owned(),
+        cluster_dns: config.cluster_dns.as_ref().map(|dns| (text(&dns.servers), dns.domain.clone())),
+        resolver: read("/etc/resolv.conf").map(|text| resolver(&text)).unwrap_or_default(),
+        hosts: read("/etc/hosts").unwrap_or_default(),
+    }
+}
+
+/// A node without the file is a node without what is in it.
+fn read(path: &str) -> Option<String> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            tracing::info!(path, %error, "pods do without what the node does not have");
+            None
+        }
+    }
+}
+
+fn memory_bytes() -> Option<i64> {
+    let table = read("/proc/meminfo")?;
+    let total = table.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: i64 = total.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+/// `resolv.conf(5)`.
+fn resolver(text: &str) -> Dns {
+    let mut dns = Dns::default();
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("nameserver") => dns.servers.extend(words.next().map(str::to_owned)),
+            // The last one counts.
+            Some("search" | "domain") => dns.searches = words.map(str::to_owned).collect(),
+            Some("options") => dns.options.extend(words.map(str::to_owned)),
+            _ => {}
+        }
+    }
+    dns
+}
