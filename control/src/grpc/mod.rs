@@ -59,3 +59,6 @@ pub fn services(api: Api, config: GrpcConfig) -> Routes {
     let node = NodeServiceServer::new(node::NodeDoor::new(api, config, Arc::clone(&feed)));
     Routes::new(node).add_service(dataplane::DataplaneDoor::new(feed))
 }
+
+#[cfg(test)]
+mod tests;
