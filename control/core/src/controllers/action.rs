@@ -100,7 +100,7 @@ impl Write {
         match self {
             Self::Create(object) | Self::Update(object) | Self::UpdateStatus(object) | Self::Finalize(object) => {
                 Some(object.key())
-            },
+            }
             Self::Patch { target, .. } | Self::Delete { target, .. } => Some(target.clone()),
             Self::Bind { pod, .. } => Some(pod.clone()),
             Self::Nothing => None,

@@ -63,7 +63,10 @@ impl ApiService {
 
     fn subsets(&self) -> Vec<EndpointSubset> {
         vec![EndpointSubset {
-            addresses: Some(vec![EndpointAddress { ip: self.advertise.ip().to_string(), ..EndpointAddress::default() }]),
+            addresses: Some(vec![EndpointAddress {
+                ip: self.advertise.ip().to_string(),
+                ..EndpointAddress::default()
+            }]),
             not_ready_addresses: None,
             ports: Some(vec![EndpointPort {
                 name: Some("https".to_owned()),
@@ -93,12 +96,7 @@ impl ApiService {
 }
 
 fn metadata(labels: Option<Labels>) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(NAME.to_owned()),
-        namespace: Some(NAMESPACE.to_owned()),
-        labels,
-        ..ObjectMeta::default()
-    }
+    ObjectMeta { name: Some(NAME.to_owned()), namespace: Some(NAMESPACE.to_owned()), labels, ..ObjectMeta::default() }
 }
 
 fn key() -> Key {

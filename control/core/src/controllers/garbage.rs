@@ -39,7 +39,9 @@ impl Controller for GarbageCollector {
                 keys.extend(index.dependents(before.uid()).map(Object::key));
             }
             // A deletion may wait for this object, or have waited for a reference that it had.
-            keys.extend(owners(before).filter_map(|owner| index.by_uid(&owner.uid)).filter(|o| waits(o)).map(Object::key));
+            keys.extend(
+                owners(before).filter_map(|owner| index.by_uid(&owner.uid)).filter(|o| waits(o)).map(Object::key),
+            );
         }
         // What owns this decides what becomes of it once the owner starts to wait.
         if let Some(after) = touched.after.as_ref().filter(|after| waits(after)) {
@@ -141,7 +143,8 @@ fn delete_dependents(owner: &Object, index: &Index, outcome: &mut Outcome) {
 
 fn orphan_dependents(owner: &Object, index: &Index, outcome: &mut Outcome) {
     for dependent in index.dependents(owner.uid()) {
-        let kept: Vec<OwnerReference> = owners(dependent).filter(|reference| reference.uid != owner.uid()).cloned().collect();
+        let kept: Vec<OwnerReference> =
+            owners(dependent).filter(|reference| reference.uid != owner.uid()).cloned().collect();
         outcome.act(set_owners(dependent.key(), dependent.metadata(), &kept));
     }
     if outcome.actions.is_empty() {

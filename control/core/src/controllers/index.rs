@@ -238,8 +238,13 @@ impl Index {
     }
 
     fn track_missing(&mut self, key: &Key, before: Option<&Object>, after: Option<&Object>, now: Timestamp) {
-        let mut names: Vec<String> =
-            before.into_iter().chain(after).filter_map(Pod::of).filter_map(|pod| node_of(pod)).map(str::to_owned).collect();
+        let mut names: Vec<String> = before
+            .into_iter()
+            .chain(after)
+            .filter_map(Pod::of)
+            .filter_map(|pod| node_of(pod))
+            .map(str::to_owned)
+            .collect();
         if key.kind == Kind::Node {
             names.push(key.name.clone());
         }

@@ -24,6 +24,11 @@ mod replica_set;
 pub(crate) mod selector;
 pub(crate) mod time;
 
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+pub(crate) mod testing;
+
 use std::net::SocketAddr;
 
 use jiff::SignedDuration;

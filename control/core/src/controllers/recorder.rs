@@ -59,7 +59,8 @@ impl Recorder {
             };
         }
         // Events about cluster-scoped objects live in the default namespace.
-        let namespace = regarding.namespace.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| "default".to_owned());
+        let namespace =
+            regarding.namespace.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| "default".to_owned());
         let name = format!("{}.{:x}", regarding.name.as_deref().unwrap_or_default(), now.as_nanosecond());
         self.remember(sameness, Written { key: Key::new(Kind::Event, namespace.clone(), name.clone()), count: 1 });
         let event = Event {

@@ -36,9 +36,13 @@ impl Member {
         status.and_then(|status| status.available_replicas).unwrap_or_default().min(self.replicas)
     }
 
-    /// Pods that the set may have now.
-    pub(super) fn most_pods(&self) -> i32 {
-        self.set.status.as_ref().map_or(0, |status| status.replicas).max(self.replicas)
+    /// Pods that the set may have now; `None` when it was resized and has not said since how many it has.
+    pub(super) fn most_pods(&self) -> Option<i32> {
+        let status = self.set.status.as_ref();
+        let observed = status.and_then(|status| status.observed_generation).unwrap_or_default();
+        let generation = self.set.metadata.generation.unwrap_or_default();
+        let settled = generation <= 1 || observed >= generation;
+        settled.then(|| status.map_or(0, |status| status.replicas).max(self.replicas))
     }
 
     /// Notes the Deployment's size on the set, from which later scaling takes its proportions.
@@ -125,9 +129,18 @@ impl<'a> Plan<'a> {
     pub(super) fn ensure_current(&mut self) -> bool {
         if self.current.is_some() {
             self.annotate_current();
-            if progress::condition(&self.status, progress::PROGRESSING).is_none() && progress::deadline(self.spec).is_some() {
+            if progress::condition(&self.status, progress::PROGRESSING).is_none()
+                && progress::deadline(self.spec).is_some()
+            {
                 let message = format!("Found new replica set \"{}\"", self.current_name());
-                progress::set(&mut self.status, progress::PROGRESSING, "True", "FoundNewReplicaSet", message, self.turn.now);
+                progress::set(
+                    &mut self.status,
+                    progress::PROGRESSING,
+                    "True",
+                    "FoundNewReplicaSet",
+                    message,
+                    self.turn.now,
+                );
             }
             return true;
         }
@@ -145,7 +158,14 @@ impl<'a> Plan<'a> {
         self.annotate_deployment(&revision);
         if progress::deadline(self.spec).is_some() {
             let message = format!("Created new replica set \"{name}\"");
-            progress::set(&mut self.status, progress::PROGRESSING, "True", "NewReplicaSetCreated", message, self.turn.now);
+            progress::set(
+                &mut self.status,
+                progress::PROGRESSING,
+                "True",
+                "NewReplicaSetCreated",
+                message,
+                self.turn.now,
+            );
         }
         false
     }

@@ -23,7 +23,8 @@ impl Bounds {
         let replicas = spec.replicas.unwrap_or(1).max(0);
         let rolling = spec.strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
         let max_surge = resolve(rolling.and_then(|rolling| rolling.max_surge.as_ref()), replicas, true);
-        let mut max_unavailable = resolve(rolling.and_then(|rolling| rolling.max_unavailable.as_ref()), replicas, false);
+        let mut max_unavailable =
+            resolve(rolling.and_then(|rolling| rolling.max_unavailable.as_ref()), replicas, false);
         if max_surge == 0 && max_unavailable == 0 {
             max_unavailable = 1;
         }
@@ -44,7 +45,9 @@ impl Bounds {
 fn resolve(value: Option<&IntOrString>, replicas: i32, up: bool) -> i32 {
     let percent = match value {
         Some(IntOrString::Int(number)) => return (*number).max(0),
-        Some(IntOrString::String(text)) => text.strip_suffix('%').and_then(|number| number.parse::<i64>().ok()).unwrap_or(0),
+        Some(IntOrString::String(text)) => {
+            text.strip_suffix('%').and_then(|number| number.parse::<i64>().ok()).unwrap_or(0)
+        }
         None => 25,
     };
     let product = i64::from(replicas) * percent.max(0);
@@ -63,7 +66,7 @@ impl Plan<'_> {
             return self.wanted();
         }
         // Pods that a shrunken set has not let go of yet still count, so that the ceiling holds for pods and not only for sizes.
-        let pods: i32 = self.members().map(super::plan::Member::most_pods).sum();
+        let Some(pods) = self.members().map(super::plan::Member::most_pods).sum::<Option<i32>>() else { return size };
         let room = self.bounds.ceiling(self.wanted()) - pods;
         if room <= 0 {
             return size;
@@ -96,7 +99,8 @@ impl Plan<'_> {
             return false;
         }
         let floor = self.bounds.floor(self.wanted());
-        let current_unavailable = self.current.as_ref().map_or(0, |member| (member.replicas - member.available()).max(0));
+        let current_unavailable =
+            self.current.as_ref().map_or(0, |member| (member.replicas - member.available()).max(0));
         let mut removable = self.total() - floor - current_unavailable;
         if removable <= 0 {
             return false;

@@ -59,7 +59,8 @@ impl Plan<'_> {
         let allowed = if wanted > 0 { ceiling } else { 0 };
         let difference = allowed - self.total();
         let fallback = self.deployment.status.as_ref().and_then(|status| status.replicas).unwrap_or_default();
-        let mut members: Vec<_> = self.old.iter_mut().chain(self.current.iter_mut()).filter(|member| member.replicas > 0).collect();
+        let mut members: Vec<_> =
+            self.old.iter_mut().chain(self.current.iter_mut()).filter(|member| member.replicas > 0).collect();
         // Larger sets first; among equals the newer grows first and the older shrinks first.
         if difference > 0 {
             members.reverse();
@@ -68,7 +69,13 @@ impl Plan<'_> {
         let mut given = 0;
         for member in &mut members {
             if difference != 0 && given != difference {
-                let share = share(size(&member.set), history::sizes(&member.set).map(|(_, most)| most), wanted, ceiling, fallback);
+                let share = share(
+                    size(&member.set),
+                    history::sizes(&member.set).map(|(_, most)| most),
+                    wanted,
+                    ceiling,
+                    fallback,
+                );
                 let left = difference - given;
                 let share = if difference > 0 { share.min(left).max(0) } else { share.max(left).min(0) };
                 member.replicas += share;

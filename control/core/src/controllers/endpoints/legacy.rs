@@ -70,7 +70,8 @@ impl Controller for LegacyEndpoints {
                         name: service.metadata.name.clone(),
                         namespace: service.metadata.namespace.clone(),
                         labels: Some(labels),
-                        annotations: truncated.then(|| Labels::from([(OVER_CAPACITY.to_owned(), "truncated".to_owned())])),
+                        annotations: truncated
+                            .then(|| Labels::from([(OVER_CAPACITY.to_owned(), "truncated".to_owned())])),
                         ..ObjectMeta::default()
                     },
                     subsets: Some(subsets).filter(|subsets| !subsets.is_empty()),
@@ -97,7 +98,12 @@ impl Controller for LegacyEndpoints {
 }
 
 fn managed(endpoints: &Endpoints) -> bool {
-    endpoints.metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|manager| manager == MANAGER)
+    endpoints
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(MANAGED_BY))
+        .is_some_and(|manager| manager == MANAGER)
 }
 
 fn delete(endpoints: &Arc<Endpoints>) -> Write {

@@ -58,15 +58,16 @@ pub(super) struct Port {
 /// The Service's ports on a pod; a named target port that the pod does not have is left out.
 pub(super) fn ports(service: &ServiceSpec, pod: &Pod) -> Vec<Port> {
     let ports = service.ports.iter().flatten();
-    ports.filter_map(|port| {
-        Some(Port {
-            name: port.name.clone().unwrap_or_default(),
-            number: number(port, pod)?,
-            protocol: protocol(port).to_owned(),
-            app_protocol: port.app_protocol.clone(),
+    ports
+        .filter_map(|port| {
+            Some(Port {
+                name: port.name.clone().unwrap_or_default(),
+                number: number(port, pod)?,
+                protocol: protocol(port).to_owned(),
+                app_protocol: port.app_protocol.clone(),
+            })
         })
-    })
-    .collect()
+        .collect()
 }
 
 fn protocol(port: &ServicePort) -> &str {
@@ -85,7 +86,8 @@ fn number(port: &ServicePort, pod: &Pod) -> Option<i32> {
             };
             let spec = pod.spec.as_ref()?;
             // Restartable init containers serve beside the containers.
-            let sidecars = spec.init_containers.iter().flatten().filter(|init| init.restart_policy.as_deref() == Some("Always"));
+            let sidecars =
+                spec.init_containers.iter().flatten().filter(|init| init.restart_policy.as_deref() == Some("Always"));
             let mut containers = spec.containers.iter().chain(sidecars);
             let found = containers.find_map(|container: &Container| container.ports.iter().flatten().find(named));
             found.map(|port| port.container_port)

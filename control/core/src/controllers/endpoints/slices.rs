@@ -145,7 +145,8 @@ fn arrange(
     let mut leaving: Vec<Arc<EndpointSlice>> = Vec::new();
     for slice in existing {
         let group = group_of(&slice);
-        let Some((group, endpoints)) = group.and_then(|group| wanted.get(&group).map(|endpoints| (group, endpoints))) else {
+        let Some((group, endpoints)) = group.and_then(|group| wanted.get(&group).map(|endpoints| (group, endpoints)))
+        else {
             leaving.push(slice);
             continue;
         };

@@ -58,8 +58,7 @@ fn deletion(pod: &Arc<Pod>) -> Action {
 /// Judges one pod. For the two taints of lost nodes the wait is at most `longest`, and exactly that without a toleration
 /// (which admission otherwise adds); for others, no toleration means at once.
 pub(super) fn stay(pod: &Pod, taints: &[&Taint], longest: SignedDuration, now: Timestamp) -> Stay {
-    let tolerations: &[Toleration] =
-        pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
+    let tolerations: &[Toleration] = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
     let mut stay = Stay::Forever;
     for taint in taints {
         let since = taint.time_added.as_ref().map_or(now, |time| time.0);

@@ -42,9 +42,9 @@ impl Controller for ReplicaSets {
                         }
                     } else {
                         let labels = side.metadata().labels.as_ref();
-                        let selecting = index
-                            .list::<ReplicaSet>(&touched.key.namespace)
-                            .filter(|set| set.spec.as_ref().is_some_and(|spec| selector::matches(&spec.selector, labels)));
+                        let selecting = index.list::<ReplicaSet>(&touched.key.namespace).filter(|set| {
+                            set.spec.as_ref().is_some_and(|spec| selector::matches(&spec.selector, labels))
+                        });
                         keys.extend(selecting.map(|set| key(set.as_ref())));
                     }
                 }
