@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
 use skep_agent_core::pods::{Input, Objects, References};
 use skep_proto::node::v1::ObjectRef;
 use tokio::sync::mpsc;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::context::Context;
 use super::desired::Desired;
 use super::orphans;
-use super::worker::{Message, Worker};
+use super::worker::{LastStatus, Message, Worker};
 
 /// Namespace and name.
 type Key = (String, String);
@@ -37,6 +37,7 @@ struct Entry {
     pod: Arc<Pod>,
     references: References,
     inbox: mpsc::UnboundedSender<Message>,
+    status: LastStatus,
     /// The upstream does not know it any more.
     gone: bool,
 }
@@ -86,6 +87,13 @@ impl Shared {
         self.state().pods.values().filter(|entry| !entry.gone).map(|entry| Arc::clone(&entry.pod)).collect()
     }
 
+    /// The status that was reported last of the pod with this uid.
+    pub(super) fn status(&self, uid: &str) -> Option<Arc<PodStatus>> {
+        let state = self.state();
+        let status = state.pods.get(uid)?.status.read().unwrap_or_else(PoisonError::into_inner);
+        status.clone()
+    }
+
     /// Where each pod's worker listens, by uid.
     pub(super) fn inboxes(&self) -> Vec<(String, mpsc::UnboundedSender<Message>)> {
         self.state().pods.iter().map(|(uid, entry)| (uid.clone(), entry.inbox.clone())).collect()
@@ -115,8 +123,10 @@ impl Shared {
         }
         let objects = state.objects(pod.metadata.namespace.as_deref().unwrap_or_default(), &references);
         let (inbox, messages) = mpsc::unbounded_channel();
-        let worker = Worker::new(Arc::clone(&self.context), uid.clone(), Arc::clone(&pod), objects, messages);
-        state.pods.insert(uid.clone(), Entry { pod, references, inbox, gone: false });
+        let status = LastStatus::default();
+        let (context, last_status) = (Arc::clone(&self.context), Arc::clone(&status));
+        let worker = Worker::new(context, uid.clone(), Arc::clone(&pod), objects, messages, last_status);
+        state.pods.insert(uid.clone(), Entry { pod, references, inbox, status, gone: false });
         drop(state);
         let shared = Arc::downgrade(self);
         tokio::spawn(async move {

@@ -89,6 +89,12 @@ impl Pods {
         self.shared.pods()
     }
 
+    /// The status of a pod as this node sees it; `None` before it has looked, and for a pod that is not here.
+    #[must_use]
+    pub fn status(&self, uid: &str) -> Option<Arc<corev1::PodStatus>> {
+        self.shared.status(uid)
+    }
+
     /// The sandboxes that the runtime holds now, of any state.
     ///
     /// # Errors

@@ -61,7 +61,7 @@ pub(super) fn channel(socket: &Path) -> Channel {
 
 /// A CRI v1 runtime.
 #[derive(Clone)]
-pub struct Runtime {
+pub(super) struct Runtime {
     runtime: RuntimeServiceClient<Channel>,
     images: ImageServiceClient<Channel>,
 }

@@ -1,11 +1,11 @@
 //! One task a pod: feeds its machine, and has its commands carried out.
 
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use skep_agent_core::pods::{Command, Done, Input, Machine, Objects, PodEvent, Report, Reread, VolumePlan};
 use skep_proto::node::v1::Event;
 use tokio::sync::mpsc;
@@ -27,6 +27,9 @@ pub(super) enum Message {
     /// What the runtime holds of the pod.
     Observed(Snapshot),
 }
+
+/// The status that a worker has reported last; `None` before the first report.
+pub(super) type LastStatus = Arc<RwLock<Option<Arc<PodStatus>>>>;
 
 /// Something that a worker started has ended.
 enum Ended {
@@ -50,6 +53,7 @@ pub(super) struct Worker {
     stale: bool,
     volumes: Arc<VolumePlan>,
     writing: Option<VolumePlan>,
+    last_status: LastStatus,
 }
 
 impl Worker {
@@ -59,6 +63,7 @@ impl Worker {
         pod: Arc<Pod>,
         objects: Objects,
         inbox: mpsc::UnboundedReceiver<Message>,
+        last_status: LastStatus,
     ) -> Self {
         let machine = Machine::new(Arc::clone(&pod), objects, Arc::clone(&context.node));
         Self {
@@ -72,6 +77,7 @@ impl Worker {
             stale: false,
             volumes: Arc::default(),
             writing: None,
+            last_status,
         }
     }
 
@@ -187,6 +193,7 @@ impl Worker {
     }
 
     async fn report(&self, report: Report) {
+        *self.last_status.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(report.status.clone()));
         let metadata = &self.pod.metadata;
         let report = PodReport {
             namespace: metadata.namespace.clone().unwrap_or_default(),
