@@ -8,7 +8,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http::request::Parts;
 use http_body_util::BodyExt;
 use serde_json::Value;
-use skep_control_core::api::{Document, MAX_BODY, Status, parse_json};
+use skep_control_core::api::{Document, MAX_BODY, Status, parse_json, parse_protobuf};
 
 /// How long a body may take to come.
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -17,7 +17,7 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 const DISCARD: usize = 16 << 20;
 
 /// Media types that objects come in.
-const OBJECT_TYPES: &[&str] = &["application/json", "application/yaml"];
+const OBJECT_TYPES: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// Reads a body whole.
 ///
@@ -81,6 +81,7 @@ pub(super) fn parse(media_type: &str, body: &Bytes) -> Result<Document, Status> 
     match media_type {
         "" | "application/json" => parse_json(body),
         "application/yaml" => Document::new(parse_yaml(body)?),
+        "application/vnd.kubernetes.protobuf" => parse_protobuf(body),
         _ => Err(Status::unsupported_media_type(OBJECT_TYPES)),
     }
 }

@@ -1,0 +1,14 @@
+//! The API server as clients meet it: a whole service on loopback, with real TLS.
+
+mod auth;
+mod bad_input;
+mod crud;
+mod deletion;
+mod harness;
+mod kubectl;
+mod lists;
+mod patches;
+mod restart;
+mod services;
+mod tables;
+mod watches;
