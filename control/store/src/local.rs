@@ -40,7 +40,13 @@ impl Local {
         let (proposals, queue) = channel();
         let thread = Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || writer.run(&queue))
+            .spawn({
+                let last_words = LastWords(Arc::clone(&published));
+                move || {
+                    let _last_words = last_words;
+                    writer.run(&queue);
+                }
+            })
             .map_err(|error| Error::Unavailable(format!("its writer thread does not start: {error}")))?;
         Ok(Self {
             published,
@@ -128,6 +134,15 @@ impl Local {
 
     pub(crate) async fn failure(&self) -> Error {
         self.published.failure().await
+    }
+}
+
+/// Ends availability when the writer's thread ends for any reason, a panic too.
+struct LastWords(Arc<Published>);
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        self.0.fail("its writer ended unexpectedly");
     }
 }
 

@@ -9,9 +9,11 @@ use redb::StorageBackend;
 use redb::backends::InMemoryBackend;
 
 use super::*;
+use crate::history::History;
 use crate::local::Local;
 use crate::model::{KeyRange, Op, Txn, TxnOutcome, WatchBatch};
 use crate::options::Options;
+use crate::state::State;
 use crate::store::Watch;
 
 #[derive(Debug, Default)]
@@ -106,4 +108,23 @@ async fn a_write_that_nobody_waits_for_is_made_all_the_same() {
     let impatient = tokio::time::timeout(Duration::ZERO, store.txn(put("a"))).await;
     assert!(impatient.is_err());
     assert_eq!(store.txn(put("b")).await, Ok(TxnOutcome::Committed(3)));
+}
+
+/// A disk whose driver has a bug.
+struct Panicking;
+
+impl Disk for Panicking {
+    fn commit(&mut self, _: &Batch) -> Result<(), String> {
+        panic!("a bug of this test")
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_the_writer_ends_availability() {
+    let (state, history) = (State::default(), History::new(1));
+    let store = Local::start(state, history, Box::new(Panicking), Options::default()).unwrap();
+    assert!(matches!(store.txn(put("a")).await, Err(Error::Unavailable(_))));
+    let ended = Error::Unavailable("its writer ended unexpectedly".to_owned());
+    assert_eq!(store.failure().await, ended);
+    assert_eq!(store.get(b"a"), Err(ended));
 }
