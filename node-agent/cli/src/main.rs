@@ -1,3 +1,35 @@
-//! To be written.
+//! `skep`: shows what the dataplane of this node holds.
+//!
+//! Reads the pinned maps and the agent's names; changes nothing. Exit code 0 when it could show what was asked for, 1 when
+//! not, 2 for a wrong command line.
 
-fn main() {}
+mod agent;
+mod args;
+mod commands;
+mod show;
+mod source;
+mod table;
+mod view;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    let mut stdout = io::stdout().lock();
+    match commands::run(&args, &mut stdout).and_then(|()| Ok(stdout.flush()?)) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader has seen enough, as `skep maps | head` does.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("skep: {error:#}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,211 @@
+use serde::Serialize;
+use serde_json::Value;
+use skep_abi::{Config, config_flags};
+
+use crate::show;
+use crate::table::{Row, columns};
+
+/// Whether the dataplane is there and how full it is.
+#[derive(Debug, Serialize)]
+pub(crate) struct Status {
+    /// Version of the map layouts.
+    pub(crate) version: u32,
+    pub(crate) directory: String,
+    pub(crate) node_addresses: Vec<String>,
+    pub(crate) flags: String,
+    pub(crate) links: Links,
+    pub(crate) endpoints: usize,
+    pub(crate) closed_endpoints: usize,
+    pub(crate) dropped_packets: u64,
+    pub(crate) maps: Vec<MapRow>,
+    /// The agent's own word; `None` when it does not answer.
+    pub(crate) agent: Option<Value>,
+}
+
+/// Pinned links.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Links {
+    /// Socket hooks, by name.
+    pub(crate) socket_hooks: Vec<String>,
+    /// Host-side interfaces of pods with programs in both directions.
+    pub(crate) pods: Vec<u32>,
+    /// Interfaces with a program in one direction only.
+    pub(crate) half_attached: Vec<u32>,
+}
+
+impl Links {
+    /// Reads the names of pinned links: `cgroup-HOOK`, `pod-INTERFACE-from` and `pod-INTERFACE-to`.
+    pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Self {
+        let mut links = Self::default();
+        let mut pods = std::collections::BTreeMap::<u32, u32>::new();
+        for name in names {
+            if let Some(hook) = name.strip_prefix("cgroup-") {
+                links.socket_hooks.push(hook.to_owned());
+            } else if let Some(ifindex) = pod_interface(&name) {
+                *pods.entry(ifindex).or_default() += 1;
+            }
+        }
+        links.socket_hooks.sort();
+        for (ifindex, hooks) in pods {
+            if hooks == 2 { links.pods.push(ifindex) } else { links.half_attached.push(ifindex) }
+        }
+        links
+    }
+}
+
+fn pod_interface(name: &str) -> Option<u32> {
+    let (ifindex, side) = name.strip_prefix("pod-")?.split_once('-')?;
+    matches!(side, "from" | "to").then(|| ifindex.parse().ok())?
+}
+
+/// A map.
+#[derive(Debug, Serialize)]
+pub(crate) struct MapRow {
+    pub(crate) name: &'static str,
+    #[serde(rename = "type")]
+    pub(crate) kind: &'static str,
+    /// `None` when it cannot be counted.
+    pub(crate) entries: Option<usize>,
+    pub(crate) capacity: u32,
+}
+
+impl MapRow {
+    /// The map's type, by name.
+    pub(crate) fn kind(name: &str) -> &'static str {
+        use skep_abi::map;
+
+        match name {
+            map::ORIGINS | map::CONNTRACK | map::FRAGMENTS => "LRU hash",
+            map::PORT_RULES | map::PREFIXES => "LPM trie",
+            map::DROPS => "per-CPU array",
+            map::EVENTS => "ring buffer",
+            map::CONFIG => "array",
+            _ => "hash",
+        }
+    }
+}
+
+impl Row for MapRow {
+    const HEADER: &'static [&'static str] = &["MAP", "TYPE", "ENTRIES", "CAPACITY", "USED"];
+
+    fn cells(&self) -> Vec<String> {
+        let used = self.entries.map(|entries| {
+            let tenths = entries as u64 * 1000 / u64::from(self.capacity.max(1));
+            format!("{}.{}%", tenths / 10, tenths % 10)
+        });
+        vec![
+            self.name.to_owned(),
+            self.kind.to_owned(),
+            self.entries.map(|entries| entries.to_string()).unwrap_or_default(),
+            self.capacity.to_string(),
+            used.unwrap_or_default(),
+        ]
+    }
+}
+
+/// Addresses of the node in the settings.
+pub(crate) fn node_addresses(config: &Config) -> Vec<String> {
+    [config.node_addr4, config.node_addr6].into_iter().map(show::address).filter(|addr| !addr.is_empty()).collect()
+}
+
+/// Names of the settings' flags.
+pub(crate) fn config_flags_of(config: &Config) -> String {
+    let names =
+        [(config_flags::EVENTS_ALLOWED, "records-allowed"), (config_flags::NO_TC_SERVICES, "no-tc-services")];
+    show::flags(config.flags, &names)
+}
+
+impl Status {
+    /// As text for people.
+    pub(crate) fn text(&self) -> String {
+        let or_none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
+        let interfaces = |list: &[u32]| list.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+        let mut lines = vec![
+            ("dataplane", format!("version {} in {}", self.version, self.directory)),
+            ("node", or_none(self.node_addresses.join(" "))),
+            ("settings", or_none(self.flags.clone())),
+            ("socket hooks", or_none(self.links.socket_hooks.join(" "))),
+            ("pods", format!("{}, {} closed", self.endpoints, self.closed_endpoints)),
+            ("pod links", format!("{} interfaces", self.links.pods.len())),
+        ];
+        if !self.links.half_attached.is_empty() {
+            lines.push(("half attached", interfaces(&self.links.half_attached)));
+        }
+        lines.push(("dropped", format!("{} packets", self.dropped_packets)));
+        lines.push(("agent", self.agent_text()));
+        let mut text: String = lines.into_iter().map(|(name, value)| format!("{name:15}{value}\n")).collect();
+        text.push('\n');
+        text.push_str(&columns(&self.maps));
+        text
+    }
+
+    fn agent_text(&self) -> String {
+        let Some(agent) = &self.agent else { return "does not answer".to_owned() };
+        let text = |pointer: &str| agent.pointer(pointer).and_then(Value::as_str);
+        let synced = agent.pointer("/dataplane/synced").and_then(Value::as_bool) == Some(true);
+        let mut shown = format!("{}, {}", text("/version").unwrap_or("?"), if synced { "synced" } else { "not synced" });
+        for pointer in ["/dataplane/problem", "/dataplane/routeProblem"] {
+            if let Some(problem) = text(pointer) {
+                shown.push_str(&format!(", {problem}"));
+            }
+        }
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn links_are_told_by_their_names() {
+        let names = ["cgroup-sendmsg4", "cgroup-connect4", "pod-7-from", "pod-7-to", "pod-9-to", "pod-x-to", "other"];
+        assert_eq!(
+            Links::new(names.map(str::to_owned)),
+            Links {
+                socket_hooks: vec!["connect4".to_owned(), "sendmsg4".to_owned()],
+                pods: vec![7],
+                half_attached: vec![9],
+            }
+        );
+    }
+
+    #[test]
+    fn the_status_is_a_page() {
+        let status = Status {
+            version: 1,
+            directory: "/sys/fs/bpf/skep/v1".to_owned(),
+            node_addresses: vec!["192.0.2.1".to_owned()],
+            flags: String::new(),
+            links: Links::new(["pod-7-from", "pod-7-to", "pod-9-to"].map(str::to_owned)),
+            endpoints: 2,
+            closed_endpoints: 1,
+            dropped_packets: 3,
+            maps: vec![
+                MapRow { name: "frontends", kind: MapRow::kind("frontends"), entries: Some(131), capacity: 131_072 },
+                MapRow { name: "events", kind: MapRow::kind("events"), entries: None, capacity: 262_144 },
+            ],
+            agent: Some(json!({"version": "0.1.0", "dataplane": {"synced": true, "problem": "map is full"}})),
+        };
+        assert_eq!(
+            status.text(),
+            "\
+dataplane      version 1 in /sys/fs/bpf/skep/v1
+node           192.0.2.1
+settings       none
+socket hooks   none
+pods           2, 1 closed
+pod links      1 interfaces
+half attached  9
+dropped        3 packets
+agent          0.1.0, synced, map is full
+
+MAP         TYPE          ENTRIES   CAPACITY   USED
+frontends   hash          131       131072     0.0%
+events      ring buffer   -         262144     -
+"
+        );
+    }
+}
