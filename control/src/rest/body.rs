@@ -81,6 +81,8 @@ pub(super) fn parse(media_type: &str, body: &Bytes) -> Result<Document, Status> 
     match media_type {
         "" | "application/json" => parse_json(body),
         "application/yaml" => Document::new(parse_yaml(body)?),
+        // What today's `kubectl create` sends; the answer is JSON all the same.
+        "application/vnd.kubernetes.protobuf" => parse_protobuf(body),
         "application/vnd.kubernetes.protobuf" => parse_protobuf(body),
         _ => Err(Status::unsupported_media_type(OBJECT_TYPES)),
     }

@@ -8,6 +8,9 @@ use super::schema::{Check, schema};
 use super::status::Status;
 
 mod json;
+mod protobuf;
+
+pub use protobuf::parse_protobuf;
 
 /// Largest body in bytes.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;

@@ -12,6 +12,7 @@
 //! Objects are `serde_json::Value` of a shape that [`decode`] has checked. Every fault is a [`Status`].
 
 mod access;
+mod base64;
 pub mod decode;
 pub mod delete;
 pub mod discovery;
@@ -32,7 +33,7 @@ pub mod subresource;
 pub mod table;
 pub mod write;
 
-pub use decode::{Decoded, Document, FieldValidation, MAX_BODY, decode, parse_json};
+pub use decode::{Decoded, Document, FieldValidation, MAX_BODY, decode, parse_json, parse_protobuf};
 pub use delete::{DeleteOptions, Deletion, prepare_delete};
 pub use patch::{PatchType, patch};
 pub use resource::{Registry, Resource, Subresource, Verb};

@@ -29,11 +29,7 @@ pub(super) static CONFIG_MAP: Resource = Resource {
             for (key, _) in entries(&object["data"]) {
                 if object["binaryData"].get(key).is_some() {
                     let path = Path::new("data").key(key);
-                    faults.push(FieldError::invalid(
-                        path,
-                        key.as_str(),
-                        "duplicate of key present in binaryData",
-                    ));
+                    faults.push(FieldError::invalid(path, key.as_str(), "duplicate of key present in binaryData"));
                 }
             }
             validate_data(object, &["data", "binaryData"], faults);

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::config_map::{validate_data, validate_frozen};
 use crate::api::access::{child, entries, fill, remove, set, text};
+use crate::api::base64;
 use crate::api::field::{FieldError, Path};
 use crate::api::meta;
 use crate::api::resource::{Resource, Strategy, Verb};
@@ -68,40 +69,9 @@ pub(super) static SECRET: Resource = Resource {
 /// `stringData` is only written: its values become base64 in `data`.
 fn write_through(object: &mut Value) {
     let plain: Vec<(String, String)> =
-        entries(&object["stringData"]).map(|(k, v)| (k.clone(), encode(text(v).as_bytes()))).collect();
+        entries(&object["stringData"]).map(|(k, v)| (k.clone(), base64::encode(text(v).as_bytes()))).collect();
     remove(object, "stringData");
     for (key, value) in plain {
         set(child(object, "data"), &key, value);
-    }
-}
-
-/// Base64 with the standard alphabet and padding.
-fn encode(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
-        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for position in 0..4 {
-            if position <= chunk.len() {
-                let symbol = (group >> (18 - 6 * position)) & 0x3f;
-                out.push(char::from(ALPHABET[symbol as usize]));
-            } else {
-                out.push('=');
-            }
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn base64_as_in_rfc_4648() {
-        for (plain, encoded) in
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")]
-        {
-            assert_eq!(super::encode(plain.as_bytes()), encoded);
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::api::access::{carry, child, fill, is_empty, items, items_mut, set, text};
+use crate::api::access::{carry, child, fill, is_empty, items, items_mut, remove, set, text};
 use crate::api::field::{Faults, FieldError, Path};
 use crate::api::meta;
 use crate::api::names::{complain, label, subdomain, validate_labels};
@@ -87,35 +87,54 @@ fn default(object: &mut Value) {
     }
 }
 
-/// What the server gave stays when the client does not repeat it.
+/// What the server gave stays when the client does not repeat it, and goes with the type that it was given for.
 fn prepare_update(new: &mut Value, old: &Value) {
     carry(new, old, "status");
-    let needs = |object: &Value| text(&object["spec"]["type"]) != "ExternalName";
-    if !needs(new) || !needs(old) {
-        return;
-    }
+    let kind = |object: &Value| text(&object["spec"]["type"]).to_owned();
+    let (after, before) = (kind(new), kind(old));
     let spec = child(new, "spec");
-    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-        if is_empty(&spec[field]) && !is_empty(&old["spec"][field]) {
-            // A new clusterIP is not paired with old clusterIPs; the change itself is refused by validation.
-            carry(spec, &old["spec"], field);
+    let addresses = ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"];
+    match (after.as_str(), before.as_str()) {
+        ("ExternalName", "ExternalName") | (_, "ExternalName") => {}
+        ("ExternalName", _) => drop_unchanged(spec, old, &addresses),
+        _ => {
+            for field in addresses {
+                if is_empty(&spec[field]) && !is_empty(&old["spec"][field]) {
+                    carry(spec, &old["spec"], field);
+                }
+            }
         }
     }
-    if matches!(text(&spec["type"]), "NodePort" | "LoadBalancer") {
-        let before = items(&old["spec"]["ports"]);
-        for port in items_mut(spec, "ports") {
-            let same = before.iter().find(|b| b["port"] == port["port"] && b["protocol"] == port["protocol"]);
-            if let Some(same) = same.filter(|_| port["nodePort"].as_i64().unwrap_or_default() == 0) {
-                carry(port, same, "nodePort");
-            }
+    let has_node_ports = |kind: &str| matches!(kind, "NodePort" | "LoadBalancer");
+    if !has_node_ports(&after) {
+        drop_unchanged(spec, old, &["externalTrafficPolicy"]);
+    }
+    if after != "LoadBalancer" {
+        drop_unchanged(spec, old, &["allocateLoadBalancerNodePorts"]);
+    }
+    if after == "ExternalName" {
+        drop_unchanged(spec, old, &["internalTrafficPolicy"]);
+    }
+    for port in items_mut(spec, "ports") {
+        let Some(same) = before_port(old, port) else { continue };
+        if !has_node_ports(&after) {
+            drop_same(port, same, "nodePort");
+        } else if port["nodePort"].as_i64().unwrap_or_default() == 0 {
+            carry(port, same, "nodePort");
         }
-    } else {
-        for port in items_mut(spec, "ports") {
-            let unchanged = before_port(old, port).is_some_and(|b| b["nodePort"] == port["nodePort"]);
-            if unchanged {
-                crate::api::access::remove(port, "nodePort");
-            }
-        }
+    }
+}
+
+/// Removes fields of the spec that are as they were.
+fn drop_unchanged(spec: &mut Value, old: &Value, fields: &[&str]) {
+    for field in fields {
+        drop_same(spec, &old["spec"], field);
+    }
+}
+
+fn drop_same(value: &mut Value, old: &Value, field: &str) {
+    if value[field] == old[field] {
+        remove(value, field);
     }
 }
 

@@ -5,10 +5,13 @@
 //! ```text
 //! package apps io.k8s.api.apps.v1      short name for references from other files, full name for OpenAPI
 //!
-//! DeploymentSpec                        a type
-//!   selector! meta.LabelSelector        a field: name (`!` = required), shape, attributes
-//!   strategy DeploymentStrategy retain  attributes: retain, merge[=KEY], keys=KEY,KEY
+//! DeploymentSpec                           a type
+//!   replicas? int32 #1                     a field: name, shape, number in protobuf, attributes
+//!   selector! meta.LabelSelector #2        `!`: required; `?`: a zero value says something, absence something else
+//!   strategy DeploymentStrategy #4 retain  attributes: retain, merge[=KEY], keys=KEY,KEY
 //! ```
+//!
+//! A number such as `#2.4` is field 4 of a message at field 2 that JSON has inline.
 //!
 //! Shapes: `string int32 int64 bool double bytes quantity intOrString time microTime any`, a type's name,
 //! `[]SHAPE` and `{}SHAPE` (a map with string keys).
@@ -52,6 +55,10 @@ pub struct Field {
     pub shape: Shape,
     /// Whether OpenAPI lists it as required.
     pub required: bool,
+    /// Whether a zero value differs from absence.
+    pub keeps_zero: bool,
+    /// Where protobuf has it; `None` for what travels outside the message.
+    pub number: Option<Number>,
     /// How a strategic merge patch treats it.
     pub merge: Merge,
 }
@@ -87,6 +94,15 @@ pub enum Shape {
     List(Box<Shape>),
     /// A map with string keys.
     Map(Box<Shape>),
+}
+
+/// Field number in protobuf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// A field of the message itself.
+    Own(u32),
+    /// `(outer, inner)`: a field of a message that JSON has inline.
+    Inline(u32, u32),
 }
 
 /// Patch attributes of a field.
@@ -137,6 +153,11 @@ impl Schema {
             Some(first) => first,
         };
         self.find(&format!("{package}.{kind}"))
+    }
+
+    /// The type of a body that is no object of its own: `DeleteOptions`.
+    pub fn of_options(&self, kind: &str) -> Option<TypeId> {
+        self.find(&format!("meta.{kind}"))
     }
 }
 

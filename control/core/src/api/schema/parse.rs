@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Field, Merge, Schema, Shape, Type, TypeId};
+use super::{Field, Merge, Number, Schema, Shape, Type, TypeId};
 
 pub(super) const TABLES: &[&str] = &[
     include_str!("tables/meta.schema"),
@@ -88,8 +88,10 @@ fn parse_field(text: &'static str, package: &str, names: &HashMap<&'static str, 
     let name = words.next()?;
     let shape = parse_shape(words.next()?, package, names)?;
     let mut merge = Merge::default();
+    let mut number = None;
     for attribute in words {
         match attribute.split_once('=') {
+            None if attribute.starts_with('#') => number = Some(parse_number(&attribute[1..])?),
             None if attribute == "merge" => merge.merge = true,
             None if attribute == "retain" => merge.retain_keys = true,
             Some(("merge", key)) => {
@@ -100,11 +102,23 @@ fn parse_field(text: &'static str, package: &str, names: &HashMap<&'static str, 
             _ => return None,
         }
     }
-    let (name, required) = match name.strip_suffix('!') {
+    let (name, keeps_zero) = strip(name, '?');
+    let (name, required) = strip(name, '!');
+    Some(Field { name, shape, required, keeps_zero, number, merge })
+}
+
+fn strip(name: &'static str, mark: char) -> (&'static str, bool) {
+    match name.strip_suffix(mark) {
         Some(name) => (name, true),
         None => (name, false),
-    };
-    Some(Field { name, shape, required, merge })
+    }
+}
+
+fn parse_number(text: &str) -> Option<Number> {
+    match text.split_once('.') {
+        Some((outer, inner)) => Some(Number::Inline(outer.parse().ok()?, inner.parse().ok()?)),
+        None => text.parse().ok().map(Number::Own),
+    }
 }
 
 fn parse_shape(text: &str, package: &str, names: &HashMap<&'static str, TypeId>) -> Option<Shape> {

@@ -83,6 +83,25 @@ fn selectors_and_addresses_stay() {
 }
 
 #[test]
+fn a_service_changes_its_type() {
+    let ports = json!([{"port": 80, "targetPort": 80, "protocol": "TCP", "nodePort": 30_001}]);
+    let spec = json!({"type": "NodePort", "ports": ports, "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"});
+    let old = stored("services", json!({"metadata": {"name": "web"}, "spec": spec}));
+    assert_eq!(old["spec"]["externalTrafficPolicy"], "Cluster");
+    let plain = changed(update("services", None, with(&old, "/spec/type", json!("ClusterIP")), &old).unwrap());
+    assert!(
+        plain["spec"]["ports"][0].get("nodePort").is_none() && plain["spec"].get("externalTrafficPolicy").is_none()
+    );
+    assert_eq!(plain["spec"]["clusterIP"], "10.0.0.1");
+    let external = with(&with(&old, "/spec/type", json!("ExternalName")), "/spec/externalName", json!("a.b"));
+    let external = changed(update("services", None, external, &old).unwrap());
+    assert!(external["spec"].get("clusterIP").is_none() && external["spec"].get("ipFamilies").is_none());
+    // A port that is said again keeps its node port.
+    let again = with(&old, "/spec/ports", json!([{"port": 80, "targetPort": 8080}]));
+    assert_eq!(changed(update("services", None, again, &old).unwrap())["spec"]["ports"][0]["nodePort"], 30_001);
+}
+
+#[test]
 fn data_that_was_declared_immutable() {
     let map = json!({"metadata": {"name": "a"}, "data": {"k": "v"}, "immutable": true});
     refused(

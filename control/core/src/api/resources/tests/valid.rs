@@ -112,8 +112,8 @@ fn containers() {
             one(".resources.requests", "Invalid"),
         ),
         (
-            json!({"name": "a", "image": "x", "resources": {"limits": {"gpus": "1"}}}),
-            one(".resources.limits", "Invalid"),
+            json!({"name": "a", "image": "x", "resources": {"requests": {"gpus": "1"}}}),
+            one(".resources.requests", "Invalid"),
         ),
         (json!({"name": "a", "image": "x", "livenessProbe": {}}), one(".livenessProbe", "Required")),
         (
