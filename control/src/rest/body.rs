@@ -83,7 +83,6 @@ pub(super) fn parse(media_type: &str, body: &Bytes) -> Result<Document, Status> 
         "application/yaml" => Document::new(parse_yaml(body)?),
         // What today's `kubectl create` sends; the answer is JSON all the same.
         "application/vnd.kubernetes.protobuf" => parse_protobuf(body),
-        "application/vnd.kubernetes.protobuf" => parse_protobuf(body),
         _ => Err(Status::unsupported_media_type(OBJECT_TYPES)),
     }
 }
