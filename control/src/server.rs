@@ -9,6 +9,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -108,11 +109,17 @@ async fn connection(tcp: TcpStream, acceptor: &TlsAcceptor, doors: Doors, mut sh
         Err(_) => return tracing::debug!("TLS handshake timed out"),
     };
     let caller = tls.get_ref().1.peer_certificates().and_then(|chain| tls::caller(chain.first()?));
+    let spoken = Arc::new(AtomicBool::new(false));
+    let speaks = spoken.clone();
     let service = service_fn(move |request: Request<Incoming>| {
+        speaks.store(true, Ordering::Relaxed);
         let (doors, caller) = (doors.clone(), caller.clone());
         async move { Ok::<_, Infallible>(route(doors, caller, request).await) }
     });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // What was agreed in the handshake needs no guessing from the first bytes.
+    let h2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
+    let builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = if h2 { builder.http2_only() } else { builder.http1_only() };
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).max_headers(MAX_HEADERS);
     builder.http1().max_buf_size(MAX_HEADER_BYTES);
     builder
@@ -130,9 +137,17 @@ async fn connection(tcp: TcpStream, acceptor: &TlsAcceptor, doors: Doors, mut sh
         // The guard that this gives must not live on; nor does it matter whether the sender is gone.
         let _ = shutdown.wait_for(|over| *over).await.is_ok();
     };
+    let silent = async {
+        tokio::time::sleep(HEAD).await;
+        // Who has asked once may be idle.
+        if spoken.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    };
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
         () = over => None,
+        () = silent => return tracing::debug!("no request came"),
     };
     let ended = match ended {
         Some(ended) => ended,

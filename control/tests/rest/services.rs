@@ -26,7 +26,7 @@ async fn addresses_are_given_once_and_given_back() {
         let answer = client.post(SERVICES, &service(&format!("s{n}"), json!({}))).await;
         if answer.code != 201 {
             let (code, _, message) = answer.failure();
-            assert!(code >= 400 && message.contains("range is full"), "{message}");
+            assert!(code >= 400 && message.contains("is full"), "{message}");
             break;
         }
         last = answer.json()["spec"]["clusterIP"].as_str().unwrap().to_owned();
