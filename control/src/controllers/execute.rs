@@ -91,9 +91,10 @@ impl Executor {
 
 /// Whether the refusal only says that the index was behind.
 fn stale(status: &Status) -> bool {
-    let leaving = status.details.as_ref().is_some_and(|details| {
-        details.causes.iter().any(|cause| cause.reason.as_str() == "NamespaceTerminating")
-    });
+    let leaving = status
+        .details
+        .as_ref()
+        .is_some_and(|details| details.causes.iter().any(|cause| cause.reason.as_str() == "NamespaceTerminating"));
     leaving || status.is_conflict() || status.is_not_found() || status.is_already_exists()
 }
 
@@ -114,7 +115,8 @@ pub(super) async fn write(api: &Api, component: &str, write: Write) -> Result<u6
         Write::Nothing => Ok(0),
         Write::Create(object) => {
             let key = object.key();
-            let created = api.create(&caller, resource(&key).as_str(), &key.namespace, json_of(&object)?, &options).await?;
+            let created =
+                api.create(&caller, resource(&key).as_str(), &key.namespace, json_of(&object)?, &options).await?;
             Ok(created.revision)
         }
         Write::Update(object) => replace(api, &caller, None, &object).await,

@@ -142,6 +142,10 @@ impl Controller for ApiService {
             }
             _ => {}
         }
+        // Nobody else reaches a loopback address, and the API refuses one as an endpoint.
+        if self.advertise.ip().is_loopback() {
+            return outcome;
+        }
         match index.get::<Endpoints>(NAMESPACE, NAME) {
             None => {
                 let endpoints = Endpoints { metadata: metadata(None), subsets: Some(self.subsets()) };

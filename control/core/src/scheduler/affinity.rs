@@ -17,14 +17,15 @@ pub(super) fn required(pod: &Pod, node: &NodeInfo) -> bool {
     if !selector.is_none_or(|selector| contains(Some(&node.labels), selector)) {
         return false;
     }
-    let terms = node_affinity(pod).and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
+    let terms =
+        node_affinity(pod).and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
     terms.is_none_or(|required| required.node_selector_terms.iter().any(|term| matches(term, node)))
 }
 
 /// Sum of the weights of the preferences that a node satisfies.
 pub(super) fn preference(pod: &Pod, node: &NodeInfo) -> i64 {
-    let preferred = node_affinity(pod)
-        .and_then(|affinity| affinity.preferred_during_scheduling_ignored_during_execution.as_ref());
+    let preferred =
+        node_affinity(pod).and_then(|affinity| affinity.preferred_during_scheduling_ignored_during_execution.as_ref());
     let preferred = preferred.into_iter().flatten();
     preferred.filter(|term| matches(&term.preference, node)).map(|term| i64::from(term.weight)).sum()
 }

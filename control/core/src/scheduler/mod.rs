@@ -14,6 +14,8 @@ mod queue;
 mod resources;
 mod scores;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -22,8 +24,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 
-pub(crate) use self::filters::tolerates;
 pub use self::filters::Reason;
+pub(crate) use self::filters::tolerates;
 use self::queue::Queue;
 use self::snapshot::{Demand, Snapshot};
 use self::verdict::message;

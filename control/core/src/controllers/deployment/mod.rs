@@ -15,6 +15,8 @@ mod rolling;
 mod scaling;
 mod status;
 mod template;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

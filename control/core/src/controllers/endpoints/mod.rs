@@ -3,6 +3,8 @@
 mod legacy;
 mod resolve;
 mod slices;
+#[cfg(test)]
+mod tests;
 
 use k8s_openapi::api::core::v1::Service;
 

@@ -11,6 +11,8 @@ mod eviction;
 mod health;
 mod orphaned;
 mod taints;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -2,6 +2,8 @@
 
 mod rank;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
