@@ -155,16 +155,19 @@ impl Api {
 impl ListOptions {
     /// Whether any selector is set.
     pub fn is_selective(&self) -> bool {
-        self.labels != LabelSelector::default() || self.fields != FieldSelector::default()
+        !self.labels.is_empty() || !self.fields.is_empty()
     }
 
-    /// Whether the selectors want the object.
+    /// Whether the selectors want the object. Errors: 500 when the store holds no object there.
     pub(crate) fn selects(&self, resource: &Resource, object: &Object) -> Result<bool, Status> {
-        if !self.is_selective() {
+        // Labels are asked first: reading them alone is cheap, and most selectors are of labels.
+        if !self.labels.is_empty() && !self.labels.matches_labels(&object.labels()?) {
+            return Ok(false);
+        }
+        if self.fields.is_empty() {
             return Ok(true);
         }
-        let value = object.value()?;
-        Ok(self.labels.matches(&value) && self.fields.matches(resource, &value))
+        Ok(self.fields.matches(resource, &object.value()?))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use skep_control_core::api::{Resource, Status, meta};
@@ -127,6 +128,21 @@ impl Object {
             meta::set_resource_version(&mut value, self.revision);
         }
         Ok(if self.is_stored_form() { value } else { (self.resource.strategy.from_storage)(value) })
+    }
+
+    /// Its labels only: of the rest nothing is kept. Errors: 500 when the store holds no object there.
+    pub(crate) fn labels(&self) -> Result<Value, Status> {
+        #[derive(Deserialize)]
+        struct Head {
+            metadata: Metadata,
+        }
+        #[derive(Deserialize)]
+        struct Metadata {
+            #[serde(default)]
+            labels: Value,
+        }
+        let head: Head = serde_json::from_slice(&self.value).map_err(|error| self.broken(&error))?;
+        Ok(head.metadata.labels)
     }
 
     /// The object as a typed one, with its resourceVersion. Errors: 500 when it is of another type.

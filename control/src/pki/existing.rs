@@ -16,7 +16,8 @@ const RENEW_SECONDS: i64 = 60 * 24 * 60 * 60;
 pub(super) fn serves(pem: &str, key: &KeyPair, authority: &Authority, subject: &Subject<'_>) -> bool {
     let Ok((_, pem)) = parse_x509_pem(pem.as_bytes()) else { return false };
     let Ok((_, certificate)) = X509Certificate::from_der(&pem.contents) else { return false };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX));
+    let now =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX));
     certificate.public_key().subject_public_key.data.as_ref() == key.public_key_raw()
         && common_name(&certificate) == Some(subject.common_name)
         && certificate.validity().not_after.timestamp() > now + RENEW_SECONDS
@@ -40,7 +41,9 @@ fn signed_by(certificate: &X509Certificate<'_>, authority: &Authority) -> bool {
 
 fn authority_key<'a>(certificate: &'a X509Certificate<'_>) -> Option<&'a [u8]> {
     certificate.iter_extensions().find_map(|extension| match extension.parsed_extension() {
-        x509_parser::extensions::ParsedExtension::AuthorityKeyIdentifier(aki) => aki.key_identifier.as_ref().map(|k| k.0),
+        x509_parser::extensions::ParsedExtension::AuthorityKeyIdentifier(aki) => {
+            aki.key_identifier.as_ref().map(|k| k.0)
+        }
         _ => None,
     })
 }

@@ -16,8 +16,7 @@ use super::{Call, Rest, answer};
 const AGGREGATED: HeaderValue =
     HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
 /// As clients ask for it, but with a dot where they write an `@`, which no media type may hold.
-const OPENAPI_V2: HeaderValue =
-    HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
+const OPENAPI_V2: HeaderValue = HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
 
 pub(super) fn respond(rest: &Rest, call: &Call, target: &Target) -> Result<Response<Body>, Status> {
     match target {

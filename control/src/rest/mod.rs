@@ -110,7 +110,11 @@ async fn respond(rest: &Rest, request: Request<Body>) -> Result<Response<Body>, 
                 return Err(Status::forbidden_path(&call.caller.user, &verb, call.parts.uri.path()));
             }
             if !matches!(call.parts.method, Method::GET | Method::HEAD) {
-                return Err(if other == Target::Unknown { Status::unknown_path() } else { Status::method_not_allowed() });
+                return Err(if other == Target::Unknown {
+                    Status::unknown_path()
+                } else {
+                    Status::method_not_allowed()
+                });
             }
             documents::respond(rest, &call, &other)
         }

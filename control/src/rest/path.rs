@@ -72,9 +72,7 @@ pub(super) fn parse(path: &str) -> Target {
         ["openapi", "v2"] => Target::OpenApiV2,
         ["openapi", "v3"] => Target::OpenApiV3,
         ["openapi", "v3", "api", version] => Target::OpenApiV3Group(String::new(), (*version).to_owned()),
-        ["openapi", "v3", "apis", group, version] => {
-            Target::OpenApiV3Group((*group).to_owned(), (*version).to_owned())
-        }
+        ["openapi", "v3", "apis", group, version] => Target::OpenApiV3Group((*group).to_owned(), (*version).to_owned()),
         ["version"] => Target::Version,
         ["healthz"] => Target::Health("healthz"),
         ["livez"] => Target::Health("livez"),

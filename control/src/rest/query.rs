@@ -38,7 +38,8 @@ impl Query {
     /// A whole number. Errors: 400.
     pub(super) fn number(&self, name: &str) -> Result<Option<i64>, Status> {
         let number = |text: &str| {
-            text.parse().map_err(|_| Status::bad_request(format!("{name}: Invalid value: {text:?}: must be an integer")))
+            text.parse()
+                .map_err(|_| Status::bad_request(format!("{name}: Invalid value: {text:?}: must be an integer")))
         };
         self.text(name).map(number).transpose()
     }
@@ -46,7 +47,8 @@ impl Query {
     /// `resourceVersion`; `None` when absent. Errors: 400.
     pub(super) fn revision(&self) -> Result<Option<u64>, Status> {
         let number = |text: &str| {
-            let message = format!("resourceVersion: Invalid value: {text:?}: must be the resourceVersion of an object or a list");
+            let message =
+                format!("resourceVersion: Invalid value: {text:?}: must be the resourceVersion of an object or a list");
             text.parse().map_err(|_| Status::bad_request(message))
         };
         self.text("resourceVersion").map(number).transpose()
@@ -73,7 +75,10 @@ impl Query {
         let rule = self.text("resourceVersionMatch");
         options.at = match (rule, revision) {
             (Some(_), _) if options.continue_token.is_some() => {
-                return Err(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"));
+                return Err(forbidden(
+                    "resourceVersionMatch",
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
             }
             (_, Some(1..)) if options.continue_token.is_some() => {
                 let text = "specifying resource version is not allowed when using continue";

@@ -183,14 +183,11 @@ impl Stream {
                     if let Err(status) = self.events(events) {
                         self.fail(&status);
                     }
+                    self.bookmark_if_due();
                 }
                 Some(Ok(WatchItem::Progress(revision))) => {
                     self.seen = revision;
-                    let now = Instant::now();
-                    if self.next_bookmark.is_some_and(|due| now >= due) {
-                        self.next_bookmark = Some(now + BOOKMARK_EVERY);
-                        self.frames.bookmark(revision);
-                    }
+                    self.bookmark_if_due();
                 }
                 Some(Err(status)) => self.fail(&status),
                 None => {
@@ -201,6 +198,14 @@ impl Stream {
                     }
                 }
             }
+        }
+    }
+
+    fn bookmark_if_due(&mut self) {
+        let now = Instant::now();
+        if self.source.is_some() && self.next_bookmark.is_some_and(|due| now >= due) {
+            self.next_bookmark = Some(now + BOOKMARK_EVERY);
+            self.frames.bookmark(self.seen);
         }
     }
 

@@ -70,9 +70,8 @@ pub(super) async fn patch(
     let options = call.query.write("PatchOptions")?;
     let patch_type = PatchType::parse(body::media_type(&call.parts))?;
     let api = rest.api();
-    let (object, warnings) = api
-        .patch(&call.caller, resource, subresource, &place.namespace, name, patch_type, body, &options)
-        .await?;
+    let (object, warnings) =
+        api.patch(&call.caller, resource, subresource, &place.namespace, name, patch_type, body, &options).await?;
     let mut response = show(call, wanted, subresource, &object)?;
     answer::warn(&mut response, &warnings);
     Ok(response)

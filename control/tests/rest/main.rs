@@ -7,6 +7,7 @@ mod deletion;
 mod harness;
 mod kubectl;
 mod lists;
+mod logs;
 mod patches;
 mod restart;
 mod services;
