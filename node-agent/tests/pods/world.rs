@@ -24,7 +24,7 @@ fn obstacle() -> Option<String> {
     if !nix::unistd::Uid::effective().is_root() {
         return Some("containers need root".to_owned());
     }
-    let missing = |program: &&str| Command::new(program).arg("--version").output().is_err();
+    let missing = |program: &&&str| Command::new(program).arg("--version").output().is_err();
     if let Some(program) = ["containerd", "ctr", "runc"].iter().find(missing) {
         return Some(format!("{program} is not installed"));
     }

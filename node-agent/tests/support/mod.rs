@@ -1,5 +1,5 @@
 //! What the tests of the agent stand on: key material, and the control service's side of the wire.
-#![allow(dead_code, reason = "each test uses a part")]
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test uses a part, and nothing is public")]
 
 pub mod peer;
 pub mod pki;

@@ -61,7 +61,8 @@ pub struct Peer {
     pub pods: mpsc::UnboundedReceiver<Opened<NodeEvent>>,
     pub dataplane: mpsc::UnboundedReceiver<Opened<dp::WatchEvent>>,
     credentials: Arc<(String, Credentials)>,
-    server: Option<tokio::task::JoinHandle<()>>,
+    /// A runtime of its own: connections end with it.
+    server: Option<tokio::runtime::Runtime>,
 }
 
 impl Peer {
@@ -85,7 +86,7 @@ impl Peer {
 
     async fn listen(&mut self) {
         let listener = loop {
-            match tokio::net::TcpListener::bind(self.addr).await {
+            match std::net::TcpListener::bind(self.addr) {
                 Ok(listener) => break listener,
                 // The connections of the server before may take a moment to go.
                 Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && self.addr.port() != 0 => {
@@ -94,6 +95,7 @@ impl Peer {
                 Err(error) => panic!("{}: {error}", self.addr),
             }
         };
+        listener.set_nonblocking(true).unwrap();
         self.addr = listener.local_addr().unwrap();
         let (ca, own) = &*self.credentials;
         let tls = ServerTlsConfig::new()
@@ -105,15 +107,18 @@ impl Peer {
             .unwrap()
             .add_service(NodeServiceServer::new(service.clone()))
             .add_service(DataplaneServiceServer::new(service));
-        let serving = server.serve_with_incoming(TcpIncoming::from(listener));
-        self.server = Some(tokio::spawn(async move { serving.await.unwrap() }));
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.spawn(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            server.serve_with_incoming(TcpIncoming::from(listener)).await.unwrap();
+        });
+        self.server = Some(runtime);
     }
 
     /// Ends all connections and refuses new ones.
-    pub async fn stop(&mut self) {
+    pub fn stop(&mut self) {
         if let Some(server) = self.server.take() {
-            server.abort();
-            let _ = server.await;
+            server.shutdown_background();
         }
     }
 
@@ -140,9 +145,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        if let Some(server) = self.server.take() {
-            server.abort();
-        }
+        self.stop();
     }
 }
 
