@@ -4,7 +4,7 @@ use aya_ebpf::btf_maps::lpm_trie::Key;
 use skep_abi::{
     Direction, Endpoint, PeerKey, PortKey, PrefixKey, Reason, RuleListKey, endpoint_flags, rule_list_flags,
 };
-use skep_verdict::policy::{MAX_WORDS, first_rule};
+use skep_verdict::policy::{MAX_WORDS, first_common, merge};
 use skep_verdict::proto;
 
 use super::scratch::Scratch;
@@ -33,45 +33,53 @@ pub(crate) fn decide(endpoint: &Endpoint, s: &mut Scratch, direction: Direction)
         if word >= words {
             break;
         }
-        if let Some(rule) = word_decides(s, list, word, direction)? {
-            s.rule = u32::from(word) * 256 + rule;
-            return Ok(());
+        match word_decides(s, list, word, direction) {
+            NONE => {}
+            MISSING => return Err(Reason::MapError),
+            rule => {
+                s.rule = u32::from(word) * 256 + rule;
+                return Ok(());
+            }
         }
     }
     Err(Reason::PolicyDenied)
 }
 
-/// The first rule of a word that allows the connection.
-#[inline(always)]
-fn word_decides(s: &Scratch, list: u32, word: u16, direction: Direction) -> Result<Option<u32>, Reason> {
+/// No rule of the word allows the connection.
+const NONE: u32 = u32::MAX;
+/// The word is not there.
+const MISSING: u32 = u32::MAX - 1;
+
+/// The first rule of a word that allows the connection, or [`NONE`] or [`MISSING`].
+///
+/// The vectors are gathered in scratch memory and not in registers: what the verifier knows is then the same whichever
+/// entries there are, and it follows one path through the loop instead of each combination.
+#[inline(never)]
+fn word_decides(s: &mut Scratch, list: u32, word: u16, direction: Direction) -> u32 {
     let word_key = RuleListKey { list, word: u32::from(word) };
     // SAFETY: as in `decide`.
     let Some(rules) = (unsafe { maps::rule_lists.get(&word_key) }) else {
         // The agent writes a list before the endpoint names it: what is missing must not open the pod.
-        return Err(Reason::MapError);
+        return MISSING;
     };
-    let peer = if rules.flags & rule_list_flags::PEERS != 0 && s.identity != 0 {
+    s.peers = rules.any_peer;
+    s.ports = rules.any_port;
+    if rules.flags & rule_list_flags::PEERS != 0 && s.identity != 0 {
         let key = PeerKey { identity: s.identity, list, word: u32::from(word) };
         // SAFETY: as in `decide`.
-        unsafe { maps::peer_rules.get(&key) }
-    } else {
-        None
-    };
-    let prefix = if rules.flags & rule_list_flags::PREFIXES != 0 {
+        merge(&mut s.peers, unsafe { maps::peer_rules.get(&key) });
+    }
+    if rules.flags & rule_list_flags::PREFIXES != 0 {
         let data = PrefixKey { list, word: u32::from(word), addr: s.key.remote };
-        maps::prefixes.get(&Key::new(PrefixKey::BASE_BITS + 128, data))
-    } else {
-        None
-    };
-    let port = if rules.flags & rule_list_flags::PORTS != 0 && proto::has_ports(s.key.proto) {
+        merge(&mut s.peers, maps::prefixes.get(&Key::new(PrefixKey::BASE_BITS + 128, data)));
+    }
+    if rules.flags & rule_list_flags::PORTS != 0 && proto::has_ports(s.key.proto) {
         let port_be = match direction {
             Direction::Ingress => s.key.local_port_be,
             Direction::Egress => s.key.remote_port_be,
         };
         let data = PortKey { list, word, proto: s.key.proto, pad: 0, port_be, tail: [0; 6] };
-        maps::port_rules.get(&Key::new(PortKey::BASE_BITS + 16, data))
-    } else {
-        None
-    };
-    Ok(first_rule(rules, peer, prefix, port))
+        merge(&mut s.ports, maps::port_rules.get(&Key::new(PortKey::BASE_BITS + 16, data)));
+    }
+    first_common(&s.peers, &s.ports).unwrap_or(NONE)
 }

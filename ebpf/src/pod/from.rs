@@ -8,6 +8,7 @@ use skep_verdict::packet::{
     self, ETH_LEN, ETH_P_ARP, ETH_P_IP, ETH_P_IPV6, Extent, Icmp, Packet, Part, is_link_local, is_unspecified,
 };
 
+use super::action::unpack;
 use super::scratch::{self, Scratch, own_addr};
 use super::service::{self, Outcome};
 use super::skb::Skb;
@@ -53,7 +54,7 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
     }
     s.now = track::now();
     if s.packet.icmp() == Icmp::Error {
-        return icmp::from_pod(skb, endpoint, s);
+        return unpack(icmp::from_pod(skb, endpoint, s));
     }
     if s.packet.part as u8 != Part::Whole as u8 {
         fragment::resolve(endpoint, &mut s.packet, DIRECTION)?;
@@ -62,7 +63,7 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
     if let Some(flow) = track::find(&s.key, s) {
         if flow.flags & conn_flags::HAIRPIN != 0 {
             conn::advance(flow, &s.packet, DIRECTION, s.now);
-            return hairpin::to_client(skb, s, flow);
+            return unpack(hairpin::to_client(skb, s, flow));
         }
         // The pod speaks to the backend itself from a port from which it also reached it through a Service: replies could
         // not be told apart.
@@ -72,7 +73,8 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
         conn::advance(flow, &s.packet, DIRECTION, s.now);
         return Ok(PASS);
     }
-    match service::translate(s)? {
+    match service::translate(s) {
+        Outcome::Collision => Err(Reason::SourceCollision),
         Outcome::NotAService => {
             classify::decide(endpoint, s, DIRECTION)?;
             s.value = conn::open(&s.packet, DIRECTION, s.now);
@@ -80,22 +82,23 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
             Ok(PASS)
         }
         Outcome::NoEndpoints => {
-            let action = refuse::answer(skb, &s.packet)?;
+            let action = unpack(refuse::answer(skb, &s.packet))?;
             scratch::dropped(skb, endpoint.id, s, DIRECTION, Reason::NoEndpoints);
             Ok(action)
         }
-        Outcome::Translated { hairpin, backend } => through(skb, endpoint, s, hairpin, backend),
+        Outcome::Translated => through(skb, endpoint, s),
     }
 }
 
 /// A packet to a backend of a Service; `s.key` is its flow after translation.
 #[inline(always)]
-fn through(skb: Skb, endpoint: &Endpoint, s: &mut Scratch, hairpin: bool, backend: u32) -> Result<i32, Reason> {
+fn through(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
+    let hairpin = s.hairpin != 0;
     // The serving half of a pod that reaches itself sees the packet come in.
     let side = if hairpin { Direction::Ingress } else { DIRECTION };
     if let Some(flow) = track::find(&s.key, s) {
         conn::advance(flow, &s.packet, side, s.now);
-        service::remember(s, flow, hairpin, backend)?;
+        service::remember(s, flow)?;
     } else {
         if !hairpin {
             classify::decide(endpoint, s, DIRECTION)?;
@@ -107,10 +110,10 @@ fn through(skb: Skb, endpoint: &Endpoint, s: &mut Scratch, hairpin: bool, backen
             s.value.flags |= conn_flags::HAIRPIN;
         }
         track::insert(skb, endpoint, s, DIRECTION)?;
-        service::remember(s, &s.value, hairpin, backend)?;
+        service::remember(s, &s.value)?;
     }
     if hairpin {
-        return hairpin::to_server(skb, s, s.key.local_port_be);
+        return unpack(hairpin::to_server(skb, s, s.key.local_port_be));
     }
     translate::packet(skb, &s.packet, Side::Destination, &s.key.remote, s.key.remote_port_be)?;
     Ok(PASS)
@@ -129,6 +132,5 @@ fn stays_on_link(packet: &Packet, endpoint: &Endpoint) -> bool {
 /// Reads headers into `packet`.
 #[inline(never)]
 pub(crate) fn parse(skb: Skb, l3: u32, v6: bool, extent: Extent, packet: &mut Packet) -> Result<(), Reason> {
-    *packet = packet::parse(&skb, l3, v6, extent)?;
-    Ok(())
+    packet::parse(&skb, l3, v6, extent, packet)
 }

@@ -13,13 +13,19 @@
 
 use skep_abi::{ConnValue, Reason};
 
+use super::action::{Packed, pack};
 use super::scratch::Scratch;
 use super::skb::Skb;
 use super::translate::{self, Side};
 
 /// Sends what the client half said to the serving half, whose port is `port_be`.
 #[inline(never)]
-pub(crate) fn to_server(skb: Skb, s: &Scratch, port_be: u16) -> Result<i32, Reason> {
+pub(crate) fn to_server(skb: Skb, s: &Scratch, port_be: u16) -> Packed {
+    pack(try_to_server(skb, s, port_be))
+}
+
+#[inline(always)]
+fn try_to_server(skb: Skb, s: &Scratch, port_be: u16) -> Result<i32, Reason> {
     let packet = &s.packet;
     translate::packet(skb, packet, Side::Source, &packet.dst, packet.src_port_be)?;
     translate::packet(skb, packet, Side::Destination, &packet.src, port_be)?;
@@ -28,7 +34,12 @@ pub(crate) fn to_server(skb: Skb, s: &Scratch, port_be: u16) -> Result<i32, Reas
 
 /// Sends what the serving half said to the client half.
 #[inline(never)]
-pub(crate) fn to_client(skb: Skb, s: &Scratch, conn: &ConnValue) -> Result<i32, Reason> {
+pub(crate) fn to_client(skb: Skb, s: &Scratch, conn: &ConnValue) -> Packed {
+    pack(try_to_client(skb, s, conn))
+}
+
+#[inline(always)]
+fn try_to_client(skb: Skb, s: &Scratch, conn: &ConnValue) -> Result<i32, Reason> {
     let packet = &s.packet;
     translate::packet(skb, packet, Side::Source, &packet.dst, conn.nat_port_be)?;
     translate::packet(skb, packet, Side::Destination, &packet.src, packet.dst_port_be)?;
@@ -37,7 +48,12 @@ pub(crate) fn to_client(skb: Skb, s: &Scratch, conn: &ConnValue) -> Result<i32, 
 
 /// Sends an ICMP error of the serving half to the client half, whose packet it quotes as the serving half saw it.
 #[inline(never)]
-pub(crate) fn error_to_client(skb: Skb, s: &Scratch, conn: &ConnValue) -> Result<i32, Reason> {
+pub(crate) fn error_to_client(skb: Skb, s: &Scratch, conn: &ConnValue) -> Packed {
+    pack(try_error_to_client(skb, s, conn))
+}
+
+#[inline(always)]
+fn try_error_to_client(skb: Skb, s: &Scratch, conn: &ConnValue) -> Result<i32, Reason> {
     let (packet, quoted) = (&s.packet, &s.quoted);
     translate::quoted(skb, quoted, Side::Source, &quoted.dst, quoted.src_port_be)?;
     translate::quoted(skb, quoted, Side::Destination, &quoted.src, conn.nat_port_be)?;

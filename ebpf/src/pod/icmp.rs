@@ -4,6 +4,7 @@ use skep_abi::{Addr, Direction, Endpoint, Reason, conn_flags};
 use skep_verdict::conn;
 use skep_verdict::packet::Extent;
 
+use super::action::{Packed, pack, unpack};
 use super::scratch::Scratch;
 use super::skb::Skb;
 use super::translate::{self, Side};
@@ -14,12 +15,17 @@ const HEADER_LEN: u32 = 8;
 
 /// An error that the pod sends.
 #[inline(never)]
-pub(crate) fn from_pod(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
+pub(crate) fn from_pod(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Packed {
+    pack(try_from_pod(skb, endpoint, s))
+}
+
+#[inline(always)]
+fn try_from_pod(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
     quote(skb, s)?;
     s.key = conn::quoted_flow_key(&s.quoted, Direction::Egress, endpoint.id);
     if let Some(flow) = track::find(&s.key, s) {
         if flow.flags & conn_flags::HAIRPIN != 0 {
-            return hairpin::error_to_client(skb, s, flow);
+            return unpack(hairpin::error_to_client(skb, s, flow));
         }
         return Ok(PASS);
     }
@@ -35,7 +41,12 @@ pub(crate) fn from_pod(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result
 
 /// An error to the pod.
 #[inline(never)]
-pub(crate) fn to_pod(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
+pub(crate) fn to_pod(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Packed {
+    pack(try_to_pod(skb, endpoint, s))
+}
+
+#[inline(always)]
+fn try_to_pod(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
     quote(skb, s)?;
     s.key = conn::quoted_flow_key(&s.quoted, Direction::Ingress, endpoint.id);
     let Some(flow) = track::find(&s.key, s) else {

@@ -7,6 +7,7 @@
 //!
 //! Each sees both directions of every connection of its pod, so that one conntrack entry, keyed by the pod, serves both.
 
+mod action;
 mod classify;
 mod fragment;
 mod from;

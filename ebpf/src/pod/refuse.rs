@@ -1,18 +1,22 @@
 //! Refusal of a connection to a Service without endpoints: the packet itself becomes the answer and goes back to the pod.
 
 use skep_abi::Reason;
-use skep_verdict::packet::{Bytes, ETH_LEN, Packet};
+use skep_verdict::packet::{Bytes, Chunk, ETH_LEN, Packet};
 use skep_verdict::{proto, refuse};
 
+use super::action::{Packed, pack};
 use super::skb::Skb;
 
 /// Answers with RST or ICMP port unreachable.
 ///
-/// # Errors
-///
-/// [`Reason::NoEndpoints`] when no answer can or must be made: the packet is to be dropped.
+/// Gives [`Reason::NoEndpoints`] when no answer can or must be made: the packet is to be dropped.
 #[inline(never)]
-pub(crate) fn answer(skb: Skb, packet: &Packet) -> Result<i32, Reason> {
+pub(crate) fn answer(skb: Skb, packet: &Packet) -> Packed {
+    pack(try_answer(skb, packet))
+}
+
+#[inline(always)]
+fn try_answer(skb: Skb, packet: &Packet) -> Result<i32, Reason> {
     if refuse::is_silent(packet) || !packet.has_l4() {
         return Err(Reason::NoEndpoints);
     }
@@ -25,9 +29,9 @@ pub(crate) fn answer(skb: Skb, packet: &Packet) -> Result<i32, Reason> {
     skb.send_back()
 }
 
-#[inline(always)]
+#[inline(never)]
 fn reset(skb: Skb, packet: &Packet) -> Result<(), Reason> {
-    let segment: [u8; refuse::TCP_LEN] = skb.load(packet.l4).ok_or(Reason::Malformed)?;
+    let segment: Chunk<{ refuse::TCP_LEN }> = skb.load(packet.l4).ok_or(Reason::Malformed)?;
     let header_len = u32::from(segment[12] >> 4) * 4;
     let payload = skb.len().wrapping_sub(packet.l4 + header_len);
     let tcp = refuse::tcp_reset(packet, &segment, payload);
@@ -42,14 +46,14 @@ fn reset(skb: Skb, packet: &Packet) -> Result<(), Reason> {
     }
 }
 
-#[inline(always)]
+#[inline(never)]
 fn unreachable4(skb: Skb, packet: &Packet) -> Result<(), Reason> {
     // A header with options would have to be quoted whole to be understood.
     if packet.l4 != packet.l3 + refuse::IPV4_LEN as u32 {
         return Err(Reason::NoEndpoints);
     }
-    let header: [u8; refuse::IPV4_LEN] = skb.load(packet.l3).ok_or(Reason::Malformed)?;
-    let after: [u8; refuse::QUOTED_LEN] = skb.load(packet.l4).ok_or(Reason::Malformed)?;
+    let header: Chunk<{ refuse::IPV4_LEN }> = skb.load(packet.l3).ok_or(Reason::Malformed)?;
+    let after: Chunk<{ refuse::QUOTED_LEN }> = skb.load(packet.l4).ok_or(Reason::Malformed)?;
     let payload = (refuse::ICMP_LEN + refuse::IPV4_LEN + refuse::QUOTED_LEN) as u16;
     let start = ETH_LEN + refuse::IPV4_LEN as u32;
     skb.resize(start + u32::from(payload))?;
@@ -59,10 +63,10 @@ fn unreachable4(skb: Skb, packet: &Packet) -> Result<(), Reason> {
     skb.store(start + (refuse::ICMP_LEN + refuse::IPV4_LEN) as u32, &after)
 }
 
-#[inline(always)]
+#[inline(never)]
 fn unreachable6(skb: Skb, packet: &Packet) -> Result<(), Reason> {
-    let header: [u8; refuse::IPV6_LEN] = skb.load(packet.l3).ok_or(Reason::Malformed)?;
-    let after: [u8; refuse::QUOTED_LEN] = skb.load(packet.l3 + refuse::IPV6_LEN as u32).ok_or(Reason::Malformed)?;
+    let header: Chunk<{ refuse::IPV6_LEN }> = skb.load(packet.l3).ok_or(Reason::Malformed)?;
+    let after: Chunk<{ refuse::QUOTED_LEN }> = skb.load(packet.l3 + refuse::IPV6_LEN as u32).ok_or(Reason::Malformed)?;
     let payload = (refuse::ICMP_LEN + refuse::IPV6_LEN + refuse::QUOTED_LEN) as u16;
     let start = ETH_LEN + refuse::IPV6_LEN as u32;
     skb.resize(start + u32::from(payload))?;

@@ -4,7 +4,7 @@ use core::ptr;
 
 use aya_ebpf::btf_maps::PerCpuArray;
 use aya_ebpf::macros::btf_map;
-use skep_abi::{Addr, ConnKey, ConnValue, Direction, Endpoint, FlowEvent, Reason, Verdict};
+use skep_abi::{Addr, Bits, ConnKey, ConnValue, Direction, Endpoint, FlowEvent, Reason, Verdict};
 use skep_verdict::packet::{Bytes, Packet};
 use skep_verdict::policy::NO_RULE;
 
@@ -30,10 +30,18 @@ pub(crate) struct Scratch {
     /// Port to `service`, network byte order.
     pub(crate) service_port_be: u16,
     pub(crate) pad: u16,
+    /// The backend that was chosen.
+    pub(crate) backend: u32,
+    /// Not 0 when that is the pod itself.
+    pub(crate) hairpin: u32,
     /// The rule list that was asked, 0 for none.
     pub(crate) list: u32,
     /// The rule that decided.
     pub(crate) rule: u32,
+    /// Rules of the word in hand that allow the other side.
+    pub(crate) peers: Bits,
+    /// Rules of the word in hand that allow the port.
+    pub(crate) ports: Bits,
     /// The time, nanoseconds of the boot-time clock.
     pub(crate) now: u64,
     /// Identity of the other side, 0 when unknown.

@@ -1,7 +1,7 @@
 //! Service translation for packets that the socket hooks did not see.
 
 use aya_ebpf::helpers::bpf_get_prandom_u32;
-use skep_abi::{BackendState, ConnValue, Frontend, Reason, config_flags, conn_flags};
+use skep_abi::{Addr, BackendState, ConnValue, Frontend, Reason, config_flags, conn_flags};
 use skep_verdict::conn;
 use skep_verdict::packet::tcp_flags;
 use skep_verdict::service::{Seed, client};
@@ -16,36 +16,36 @@ const COLLISION_TRIES: u32 = 4;
 
 /// What a Service makes of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Outcome {
     /// The address is no Service's.
     NotAService,
     /// It is one that has no endpoint.
     NoEndpoints,
-    /// `s.key` is the flow to the backend, `s.service` the Service.
-    Translated {
-        /// The backend is the pod itself.
-        hairpin: bool,
-        /// The backend.
-        backend: u32,
-    },
+    /// `s.key` is the flow to the backend, `s.service` the Service, `s.backend` the backend; `s.hairpin` says whether that
+    /// is the pod itself.
+    Translated,
+    /// Every backend that was tried has a flow from the same source port for another Service address.
+    Collision,
 }
 
 /// Finds the backend of the packet in `s`, whose key is in `s.key`.
 #[inline(never)]
-pub(crate) fn translate(s: &mut Scratch) -> Result<Outcome, Reason> {
+pub(crate) fn translate(s: &mut Scratch) -> Outcome {
     let off = track::config().is_some_and(|config| config.flags & config_flags::NO_TC_SERVICES != 0);
     if off || !matches!(s.packet.proto, proto::TCP | proto::UDP) {
-        return Ok(Outcome::NotAService);
+        return Outcome::NotAService;
     }
     s.service_key = s.key;
     s.service_key.kind = conn::SERVICE;
     if let Some(known) = track::find(&s.service_key, s) {
         if keeps(known, s) {
-            return Ok(towards(s, known.nat_addr, known.nat_port_be, known.backend));
+            towards(s, &known.nat_addr, known.nat_port_be, known.backend);
+            return Outcome::Translated;
         }
     }
     let Some(frontend) = select::frontend(&s.packet.dst, s.packet.dst_port_be, s.packet.proto) else {
-        return Ok(Outcome::NotAService);
+        return Outcome::NotAService;
     };
     choose(s, frontend)
 }
@@ -61,47 +61,47 @@ fn keeps(known: &ConnValue, s: &Scratch) -> bool {
 /// Makes a new choice. Another Service address may already use the same source port towards the backend: replies could
 /// then not be told apart, so that another backend is chosen.
 #[inline(always)]
-fn choose(s: &mut Scratch, frontend: &Frontend) -> Result<Outcome, Reason> {
+fn choose(s: &mut Scratch, frontend: &Frontend) -> Outcome {
     for _ in 0..COLLISION_TRIES {
         // SAFETY: no arguments, no preconditions.
         let random = unsafe { bpf_get_prandom_u32() };
-        let Some(choice) = select::choose(frontend, Seed::new(frontend, random, client(&s.packet.src))) else {
-            return Ok(Outcome::NoEndpoints);
-        };
-        let outcome = towards(s, choice.backend.addr, choice.backend.port_be, choice.id);
+        let (id, chosen) = select::choose(frontend, Seed::new(frontend, random, client(&s.packet.src)));
+        let Some(backend) = chosen else { return Outcome::NoEndpoints };
+        towards(s, &backend.addr, backend.port_be, id);
         let free = match track::find(&s.key, s) {
             None => true,
             Some(flow) => flow.nat_addr == s.service && flow.nat_port_be == s.service_port_be,
         };
         if free {
-            return Ok(outcome);
+            return Outcome::Translated;
         }
         s.key.remote = s.packet.dst;
         s.key.remote_port_be = s.packet.dst_port_be;
         s.key.local_port_be = s.packet.src_port_be;
     }
-    Err(Reason::SourceCollision)
+    Outcome::Collision
 }
 
 /// Turns `s.key` to the backend.
 #[inline(always)]
-fn towards(s: &mut Scratch, addr: skep_abi::Addr, port_be: u16, backend: u32) -> Outcome {
+fn towards(s: &mut Scratch, addr: &Addr, port_be: u16, backend: u32) {
     s.service = s.packet.dst;
     s.service_port_be = s.packet.dst_port_be;
-    let hairpin = addr == s.packet.src;
-    if hairpin {
+    s.backend = backend;
+    s.hairpin = u32::from(*addr == s.packet.src);
+    if s.hairpin != 0 {
         s.key.local_port_be = port_be;
         s.key.remote_port_be = s.packet.src_port_be;
     } else {
-        s.key.remote = addr;
+        s.key.remote = *addr;
         s.key.remote_port_be = port_be;
     }
-    Outcome::Translated { hairpin, backend }
 }
 
 /// Writes or refreshes the entry that keeps the flow with its backend, in step with the flow's own entry.
 #[inline(always)]
-pub(crate) fn remember(s: &Scratch, flow: &ConnValue, hairpin: bool, backend: u32) -> Result<(), Reason> {
+pub(crate) fn remember(s: &Scratch, flow: &ConnValue) -> Result<(), Reason> {
+    let (hairpin, backend) = (s.hairpin != 0, s.backend);
     if let Some(known) = maps::conntrack.get_ptr_mut(&s.service_key) {
         // SAFETY: as in `track::find`.
         unsafe {

@@ -9,7 +9,7 @@ use aya_ebpf::helpers::{
     bpf_skb_store_bytes,
 };
 use skep_abi::Reason;
-use skep_verdict::packet::Bytes;
+use skep_verdict::packet::{Bytes, Chunk};
 
 /// Mark of packets that the dataplane itself sends to the pod that the packet came from. They meet the program for
 /// packets to the pod, which lets them through. Marks do not cross namespaces: no pod can set it.
@@ -21,8 +21,8 @@ pub(crate) struct Skb(pub(crate) *mut __sk_buff);
 
 impl Bytes for Skb {
     #[inline(always)]
-    fn load<const N: usize>(&self, offset: u32) -> Option<[u8; N]> {
-        let mut bytes = MaybeUninit::<[u8; N]>::uninit();
+    fn load<const N: usize>(&self, offset: u32) -> Option<Chunk<N>> {
+        let mut bytes = MaybeUninit::<Chunk<N>>::uninit();
         // SAFETY: the helper writes N bytes when it succeeds, and the array is only taken for initialised then.
         unsafe {
             let result = bpf_skb_load_bytes(self.0.cast::<c_void>().cast_const(), offset, bytes.as_mut_ptr().cast(), N as u32);
@@ -99,8 +99,8 @@ impl Skb {
     /// Sends the packet to the pod that it came from: link-layer addresses change places.
     #[inline(always)]
     pub(crate) fn send_back(self) -> Result<i32, Reason> {
-        let eth: [u8; 12] = self.load(0).ok_or(Reason::Malformed)?;
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = eth;
+        let eth: Chunk<12> = self.load(0).ok_or(Reason::Malformed)?;
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = eth.0;
         self.store(0, &[g, h, i, j, k, l, a, b, c, d, e, f])?;
         // SAFETY: the context outlives the program.
         unsafe {

@@ -8,6 +8,7 @@ use skep_verdict::packet::{
     ETH_LEN, ETH_P_ARP, ETH_P_IP, ETH_P_IPV6, Extent, Icmp, Part, is_link_local, is_unspecified,
 };
 
+use super::action::unpack;
 use super::from::parse;
 use super::scratch::{self, Scratch, own_addr};
 use super::skb::Skb;
@@ -57,7 +58,7 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
     }
     s.now = track::now();
     if s.packet.icmp() == Icmp::Error {
-        return icmp::to_pod(skb, endpoint, s);
+        return unpack(icmp::to_pod(skb, endpoint, s));
     }
     if s.packet.part as u8 != Part::Whole as u8 {
         fragment::resolve(endpoint, &mut s.packet, DIRECTION)?;

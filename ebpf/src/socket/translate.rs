@@ -42,14 +42,15 @@ pub(crate) fn to_backend(socket: Socket, spread: Spread) -> i32 {
         Spread::Connections => Seed::new(frontend, unsafe { bpf_get_prandom_u32() }, socket.netns()),
         Spread::Sockets => Seed::new(frontend, Seed::sticky(frontend.service, cookie).0, socket.netns()),
     };
-    let Some(choice) = select::choose(frontend, seed) else {
+    let (id, chosen) = select::choose(frontend, seed);
+    let Some(backend) = chosen else {
         return refuse(socket, &service, port_be, proto);
     };
-    let key = origin_key(cookie, &choice.backend.addr, choice.backend.port_be, proto);
-    let origin = OriginValue { addr: service, port_be, pad: 0, backend: choice.id };
+    let key = origin_key(cookie, &backend.addr, backend.port_be, proto);
+    let origin = OriginValue { addr: service, port_be, pad: 0, backend: id };
     // An LRU map makes room; when it cannot for a moment, the connection works all the same and only shows its backend.
     let _ = maps::socket_origin.insert(&key, &origin, 0);
-    socket.set(&choice.backend.addr, choice.backend.port_be);
+    socket.set(&backend.addr, backend.port_be);
     PROCEED
 }
 

@@ -12,10 +12,24 @@ use skep_abi::{Addr, Reason};
 
 use crate::proto;
 
+/// `N` bytes at an address that is a multiple of 8: without that BPF has to read each byte for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(8))]
+pub struct Chunk<const N: usize>(pub [u8; N]);
+
+impl<const N: usize> core::ops::Deref for Chunk<N> {
+    type Target = [u8; N];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8; N] {
+        &self.0
+    }
+}
+
 /// Bytes of a packet: the kernel's socket buffer, or a slice.
 pub trait Bytes {
     /// Copies `N` bytes from `offset`; nothing when the packet ends before.
-    fn load<const N: usize>(&self, offset: u32) -> Option<[u8; N]>;
+    fn load<const N: usize>(&self, offset: u32) -> Option<Chunk<N>>;
 
     /// Length of the packet, link-layer header included.
     fn len(&self) -> u32;
@@ -27,9 +41,10 @@ pub trait Bytes {
 }
 
 impl Bytes for &[u8] {
-    fn load<const N: usize>(&self, offset: u32) -> Option<[u8; N]> {
+    fn load<const N: usize>(&self, offset: u32) -> Option<Chunk<N>> {
         let offset = offset as usize;
-        self.get(offset..offset.checked_add(N)?)?.try_into().ok()
+        let bytes = self.get(offset..offset.checked_add(N)?)?;
+        Some(Chunk(bytes.try_into().ok()?))
     }
 
     fn len(&self) -> u32 {
@@ -102,6 +117,21 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// Nothing, to be read into.
+    pub const EMPTY: Self = Self {
+        src: Addr::NONE,
+        dst: Addr::NONE,
+        l3: 0,
+        l4: 0,
+        fragment_id: 0,
+        src_port_be: 0,
+        dst_port_be: 0,
+        proto: 0,
+        v6: false,
+        part: Part::Whole,
+        flags_or_type: 0,
+    };
+
     /// Whether the ports are known from this packet.
     #[inline(always)]
     pub fn has_l4(&self) -> bool {
@@ -169,24 +199,33 @@ pub enum Extent {
     Quoted,
 }
 
-/// Reads the packet whose IP header is at `l3`.
+/// Reads the packet whose IP header is at `l3` into `packet`, of which nothing is kept.
 ///
 /// # Errors
 ///
 /// [`Reason::Malformed`] when it ends too early or contradicts itself, [`Reason::UnsupportedProtocol`] when a routing
 /// header makes its destination another than the one that it names.
 #[inline(always)]
-pub fn parse<P: Bytes>(bytes: &P, l3: u32, v6: bool, extent: Extent) -> Result<Packet, Reason> {
-    let mut packet = if v6 { ipv6(bytes, l3, extent)? } else { ipv4(bytes, l3, extent)? };
-    if packet.has_l4() {
-        transport(bytes, &mut packet, extent)?;
+pub fn parse<P: Bytes>(bytes: &P, l3: u32, v6: bool, extent: Extent, packet: &mut Packet) -> Result<(), Reason> {
+    packet.l3 = l3;
+    packet.v6 = v6;
+    packet.part = Part::Whole;
+    packet.fragment_id = 0;
+    packet.src_port_be = 0;
+    packet.dst_port_be = 0;
+    packet.flags_or_type = 0;
+    if v6 {
+        ipv6(bytes, packet, extent)?;
+    } else {
+        ipv4(bytes, packet, extent)?;
     }
-    Ok(packet)
+    if packet.has_l4() { transport(bytes, packet, extent) } else { Ok(()) }
 }
 
 #[inline(always)]
-fn ipv4<P: Bytes>(bytes: &P, l3: u32, extent: Extent) -> Result<Packet, Reason> {
-    let h: [u8; 20] = bytes.load(l3).ok_or(Reason::Malformed)?;
+fn ipv4<P: Bytes>(bytes: &P, packet: &mut Packet, extent: Extent) -> Result<(), Reason> {
+    let l3 = packet.l3;
+    let h: Chunk<20> = bytes.load(l3).ok_or(Reason::Malformed)?;
     let header_len = u32::from(h[0] & 0x0f) * 4;
     if h[0] >> 4 != 4 || header_len < 20 {
         return Err(Reason::Malformed);
@@ -200,24 +239,19 @@ fn ipv4<P: Bytes>(bytes: &P, l3: u32, extent: Extent) -> Result<Packet, Reason> 
     }
     let fragment = u16::from_be_bytes([h[6], h[7]]);
     let (more, offset) = (fragment & 0x2000 != 0, fragment & 0x1fff);
-    Ok(Packet {
-        src: Addr::v4([h[12], h[13], h[14], h[15]]),
-        dst: Addr::v4([h[16], h[17], h[18], h[19]]),
-        l3,
-        l4: l3 + header_len,
-        fragment_id: u32::from(u16::from_ne_bytes([h[4], h[5]])),
-        src_port_be: 0,
-        dst_port_be: 0,
-        proto: h[9],
-        v6: false,
-        part: part(more, offset),
-        flags_or_type: 0,
-    })
+    packet.src = Addr::v4([h[12], h[13], h[14], h[15]]);
+    packet.dst = Addr::v4([h[16], h[17], h[18], h[19]]);
+    packet.l4 = l3 + header_len;
+    packet.fragment_id = u32::from(u16::from_ne_bytes([h[4], h[5]]));
+    packet.proto = h[9];
+    packet.part = part(more, offset);
+    Ok(())
 }
 
 #[inline(always)]
-fn ipv6<P: Bytes>(bytes: &P, l3: u32, extent: Extent) -> Result<Packet, Reason> {
-    let h: [u8; 40] = bytes.load(l3).ok_or(Reason::Malformed)?;
+fn ipv6<P: Bytes>(bytes: &P, packet: &mut Packet, extent: Extent) -> Result<(), Reason> {
+    let l3 = packet.l3;
+    let h: Chunk<40> = bytes.load(l3).ok_or(Reason::Malformed)?;
     if h[0] >> 4 != 6 {
         return Err(Reason::Malformed);
     }
@@ -226,19 +260,10 @@ fn ipv6<P: Bytes>(bytes: &P, l3: u32, extent: Extent) -> Result<Packet, Reason> 
     if extent == Extent::Whole && payload_len + 40 > there {
         return Err(Reason::Malformed);
     }
-    let mut packet = Packet {
-        src: addr(&h, 8),
-        dst: addr(&h, 24),
-        l3,
-        l4: l3 + 40,
-        fragment_id: 0,
-        src_port_be: 0,
-        dst_port_be: 0,
-        proto: h[6],
-        v6: true,
-        part: Part::Whole,
-        flags_or_type: 0,
-    };
+    packet.src = addr(&h, 8);
+    packet.dst = addr(&h, 24);
+    packet.l4 = l3 + 40;
+    packet.proto = h[6];
     for _ in 0..EXTENSION_HEADERS {
         // Offsets stay far below this in any packet; the bound is for the verifier.
         if packet.l4 > 0xffff {
@@ -247,12 +272,12 @@ fn ipv6<P: Bytes>(bytes: &P, l3: u32, extent: Extent) -> Result<Packet, Reason> 
         match packet.proto {
             // Hop-by-hop and destination options: length in units of 8 bytes, the first not counted.
             0 | 60 => {
-                let x: [u8; 2] = bytes.load(packet.l4).ok_or(Reason::Malformed)?;
+                let x: Chunk<2> = bytes.load(packet.l4).ok_or(Reason::Malformed)?;
                 packet.proto = x[0];
                 packet.l4 += (u32::from(x[1]) + 1) * 8;
             }
             43 => {
-                let x: [u8; 4] = bytes.load(packet.l4).ok_or(Reason::Malformed)?;
+                let x: Chunk<4> = bytes.load(packet.l4).ok_or(Reason::Malformed)?;
                 // Segments left: the packet is for somebody else than its destination field says.
                 if x[3] != 0 {
                     return Err(Reason::UnsupportedProtocol);
@@ -261,23 +286,23 @@ fn ipv6<P: Bytes>(bytes: &P, l3: u32, extent: Extent) -> Result<Packet, Reason> 
                 packet.l4 += (u32::from(x[1]) + 1) * 8;
             }
             44 => {
-                let x: [u8; 8] = bytes.load(packet.l4).ok_or(Reason::Malformed)?;
+                let x: Chunk<8> = bytes.load(packet.l4).ok_or(Reason::Malformed)?;
                 let fragment = u16::from_be_bytes([x[2], x[3]]);
                 packet.part = part(fragment & 1 != 0, fragment & 0xfff8);
                 packet.fragment_id = u32::from_ne_bytes([x[4], x[5], x[6], x[7]]);
                 packet.proto = x[0];
                 packet.l4 += 8;
                 if !packet.has_l4() {
-                    return Ok(packet);
+                    return Ok(());
                 }
             }
             // Authentication header: length in units of 4 bytes, two not counted.
             51 => {
-                let x: [u8; 2] = bytes.load(packet.l4).ok_or(Reason::Malformed)?;
+                let x: Chunk<2> = bytes.load(packet.l4).ok_or(Reason::Malformed)?;
                 packet.proto = x[0];
                 packet.l4 += (u32::from(x[1]) + 2) * 4;
             }
-            _ => return Ok(packet),
+            _ => return Ok(()),
         }
     }
     // Longer chains have no purpose but to hide what follows.
@@ -289,7 +314,7 @@ fn transport<P: Bytes>(bytes: &P, packet: &mut Packet, extent: Extent) -> Result
     let l4 = packet.l4;
     match (packet.proto, extent) {
         (proto::TCP, Extent::Whole) => {
-            let h: [u8; 14] = bytes.load(l4).ok_or(Reason::Malformed)?;
+            let h: Chunk<14> = bytes.load(l4).ok_or(Reason::Malformed)?;
             let header_len = u32::from(h[12] >> 4) * 4;
             // A first fragment can end within the options, but not within the fixed part.
             if header_len < 20 || (packet.part as u8 == Part::Whole as u8 && l4 + header_len > bytes.len()) {
@@ -300,7 +325,7 @@ fn transport<P: Bytes>(bytes: &P, packet: &mut Packet, extent: Extent) -> Result
             packet.flags_or_type = h[13];
         }
         (proto::UDP, Extent::Whole) => {
-            let h: [u8; 8] = bytes.load(l4).ok_or(Reason::Malformed)?;
+            let h: Chunk<8> = bytes.load(l4).ok_or(Reason::Malformed)?;
             let len = u32::from(u16::from_be_bytes([h[4], h[5]]));
             // A length of 0 belongs to packets that were joined on receipt and to IPv6 jumbograms.
             let too_long = packet.part as u8 == Part::Whole as u8 && l4 + len > bytes.len();
@@ -311,12 +336,12 @@ fn transport<P: Bytes>(bytes: &P, packet: &mut Packet, extent: Extent) -> Result
             packet.dst_port_be = u16::from_ne_bytes([h[2], h[3]]);
         }
         (proto::TCP | proto::UDP | proto::SCTP, _) => {
-            let h: [u8; 4] = bytes.load(l4).ok_or(Reason::Malformed)?;
+            let h: Chunk<4> = bytes.load(l4).ok_or(Reason::Malformed)?;
             packet.src_port_be = u16::from_ne_bytes([h[0], h[1]]);
             packet.dst_port_be = u16::from_ne_bytes([h[2], h[3]]);
         }
         (proto::ICMP | proto::ICMPV6, _) => {
-            let h: [u8; 8] = bytes.load(l4).ok_or(Reason::Malformed)?;
+            let h: Chunk<8> = bytes.load(l4).ok_or(Reason::Malformed)?;
             packet.flags_or_type = h[0];
             if let Icmp::Echo = packet.icmp() {
                 packet.src_port_be = u16::from_ne_bytes([h[4], h[5]]);
@@ -338,13 +363,9 @@ fn part(more: bool, offset: u16) -> Part {
 
 #[inline(always)]
 fn addr(h: &[u8; 40], at: usize) -> Addr {
-    let mut octets = [0; 16];
-    let mut i = 0;
-    while i < 16 {
-        octets[i] = h[at + i];
-        i += 1;
-    }
-    Addr(octets)
+    let mut addr = Addr::NONE;
+    addr.0.copy_from_slice(&h[at..at + 16]);
+    addr
 }
 
 /// Whether an address is IPv6 link-local (fe80::/10).

@@ -1,6 +1,6 @@
 //! The bit-vector classifier.
 
-use skep_abi::{Bits, RuleList};
+use skep_abi::Bits;
 
 /// Words of a rule list that are looked at: 16,384 rules.
 ///
@@ -10,31 +10,33 @@ pub const MAX_WORDS: u16 = 64;
 /// No rule.
 pub const NO_RULE: u32 = u32::MAX;
 
-/// The first rule of a word that allows the connection.
-///
-/// `peer`, `prefix` and `port` are what the maps hold for the other side's identity, its address and the destination port;
-/// nothing where there is no entry.
+/// Adds the rules of an entry that a map holds, if it does.
 #[inline(always)]
-pub fn first_rule(list: &RuleList, peer: Option<&Bits>, prefix: Option<&Bits>, port: Option<&Bits>) -> Option<u32> {
+pub fn merge(into: &mut Bits, entry: Option<&Bits>) {
+    if let Some(entry) = entry {
+        let mut i = 0;
+        while i < 4 {
+            into.0[i] |= entry.0[i];
+            i += 1;
+        }
+    }
+}
+
+/// The first rule that is in both vectors: it allows the connection.
+///
+/// `peers` are the rules that name no peer merged with those for the other side's identity and address, `ports` the rules
+/// that name no port merged with those for the destination port.
+#[inline(always)]
+pub fn first_common(peers: &Bits, ports: &Bits) -> Option<u32> {
     let mut i = 0;
     while i < 4 {
-        let peers = list.any_peer.0[i] | bits(peer, i) | bits(prefix, i);
-        let ports = list.any_port.0[i] | bits(port, i);
-        let both = peers & ports;
+        let both = peers.0[i] & ports.0[i];
         if both != 0 {
             return Some(i as u32 * 64 + lowest(both));
         }
         i += 1;
     }
     None
-}
-
-#[inline(always)]
-fn bits(bits: Option<&Bits>, i: usize) -> u64 {
-    match bits {
-        Some(bits) => bits.0[i],
-        None => 0,
-    }
 }
 
 /// Index of the lowest set bit. BPF has no instruction that counts zeroes; halving needs no table in read-only memory.
@@ -83,15 +85,18 @@ mod tests {
             mask: [u64; 4],
         ) {
             let thin = |bits: [u64; 4]| Bits([bits[0] & mask[0], bits[1] & mask[1], bits[2] & mask[2], bits[3] & mask[3]]);
-            let list = RuleList { any_peer: thin(any_peer), any_port: thin(any_port), flags: 0, pad: 0 };
             let (peer, prefix, port) = (peer.map(thin), prefix.map(thin), port.map(thin));
             let has = |bits: &Bits, rule: u32| bits.0[rule as usize / 64] >> (rule % 64) & 1 == 1;
             let is_in = |bits: &Option<Bits>, rule| bits.as_ref().is_some_and(|bits| has(bits, rule));
             let expected = (0..256).find(|&rule| {
-                (has(&list.any_peer, rule) || is_in(&peer, rule) || is_in(&prefix, rule))
-                    && (has(&list.any_port, rule) || is_in(&port, rule))
+                (has(&thin(any_peer), rule) || is_in(&peer, rule) || is_in(&prefix, rule))
+                    && (has(&thin(any_port), rule) || is_in(&port, rule))
             });
-            prop_assert_eq!(first_rule(&list, peer.as_ref(), prefix.as_ref(), port.as_ref()), expected);
+            let (mut peers, mut ports) = (thin(any_peer), thin(any_port));
+            merge(&mut peers, peer.as_ref());
+            merge(&mut peers, prefix.as_ref());
+            merge(&mut ports, port.as_ref());
+            prop_assert_eq!(first_common(&peers, &ports), expected);
         }
     }
 }

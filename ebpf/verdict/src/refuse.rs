@@ -4,7 +4,7 @@
 
 use skep_abi::Addr;
 
-use crate::packet::{Packet, tcp_flags};
+use crate::packet::{Chunk, Packet, tcp_flags};
 use crate::proto;
 
 /// Bytes of a TCP header without options.
@@ -29,9 +29,10 @@ pub fn is_silent(packet: &Packet) -> bool {
 /// `segment` is the refused segment's header, `payload` the bytes that follow it; the result goes from the packet's
 /// destination to its source and carries its checksum.
 #[inline(always)]
-pub fn tcp_reset(packet: &Packet, segment: &[u8; TCP_LEN], payload: u32) -> [u8; TCP_LEN] {
+pub fn tcp_reset(packet: &Packet, segment: &[u8; TCP_LEN], payload: u32) -> Chunk<TCP_LEN> {
     let flags = segment[13];
-    let mut h = [0; TCP_LEN];
+    let mut chunk = Chunk([0; TCP_LEN]);
+    let h = &mut chunk.0;
     h[0] = segment[2];
     h[1] = segment[3];
     h[2] = segment[0];
@@ -58,82 +59,84 @@ pub fn tcp_reset(packet: &Packet, segment: &[u8; TCP_LEN], payload: u32) -> [u8;
         h[11] = ack[3];
         h[13] = tcp_flags::RST | tcp_flags::ACK;
     }
-    let sum = pseudo_header(&packet.dst, &packet.src, packet.v6, proto::TCP, TCP_LEN as u32);
-    let sum = finish(add(sum, &h)).to_be_bytes();
+    let sum = pseudo_header(&packet.dst, &packet.src, packet.v6, proto::TCP, TCP_LEN);
+    let sum = finish(add(sum, h)).to_ne_bytes();
     h[16] = sum[0];
     h[17] = sum[1];
-    h
+    chunk
 }
 
 /// The IPv4 header of an answer to the packet, with `payload` bytes after it.
 #[inline(always)]
-pub fn ipv4_header(packet: &Packet, protocol: u8, payload: u16) -> [u8; IPV4_LEN] {
+pub fn ipv4_header(packet: &Packet, protocol: u8, payload: u16) -> Chunk<IPV4_LEN> {
     let len = (payload + IPV4_LEN as u16).to_be_bytes();
     let (s, d) = (&packet.dst.0, &packet.src.0);
-    let mut h = [
+    let mut chunk = Chunk([
         0x45, 0, len[0], len[1], 0, 0, 0x40, 0, 64, protocol, 0, 0, s[12], s[13], s[14], s[15], d[12], d[13], d[14], d[15],
-    ];
-    let sum = finish(add(0, &h)).to_be_bytes();
+    ]);
+    let h = &mut chunk.0;
+    let sum = finish(add(0, h)).to_ne_bytes();
     h[10] = sum[0];
     h[11] = sum[1];
-    h
+    chunk
 }
 
 /// The IPv6 header of an answer to the packet, with `payload` bytes after it.
 #[inline(always)]
-pub fn ipv6_header(packet: &Packet, protocol: u8, payload: u16) -> [u8; IPV6_LEN] {
+pub fn ipv6_header(packet: &Packet, protocol: u8, payload: u16) -> Chunk<IPV6_LEN> {
     let len = payload.to_be_bytes();
-    let mut h = [0; IPV6_LEN];
+    let mut chunk = Chunk([0; IPV6_LEN]);
+    let h = &mut chunk.0;
     h[0] = 0x60;
     h[4] = len[0];
     h[5] = len[1];
     h[6] = protocol;
     h[7] = 64;
-    let mut i = 0;
-    while i < 16 {
-        h[8 + i] = packet.dst.0[i];
-        h[24 + i] = packet.src.0[i];
-        i += 1;
-    }
-    h
+    h[8..24].copy_from_slice(&packet.dst.0);
+    h[24..40].copy_from_slice(&packet.src.0);
+    chunk
 }
 
 /// The header of an ICMP "port unreachable" (RFC 792) that quotes an IP header and the bytes after it.
 #[inline(always)]
-pub fn icmp4_unreachable(header: &[u8; IPV4_LEN], after: &[u8; QUOTED_LEN]) -> [u8; ICMP_LEN] {
-    let mut h = [3, 3, 0, 0, 0, 0, 0, 0];
-    let sum = finish(add(add(add(0, &h), header), after)).to_be_bytes();
+pub fn icmp4_unreachable(header: &[u8; IPV4_LEN], after: &[u8; QUOTED_LEN]) -> Chunk<ICMP_LEN> {
+    let mut chunk = Chunk([3, 3, 0, 0, 0, 0, 0, 0]);
+    let h = &mut chunk.0;
+    let sum = finish(add(add(add(0, h), header), after)).to_ne_bytes();
     h[2] = sum[0];
     h[3] = sum[1];
-    h
+    chunk
 }
 
 /// The header of an ICMPv6 "port unreachable" (RFC 4443) that quotes an IP header and the bytes after it.
 #[inline(always)]
-pub fn icmp6_unreachable(packet: &Packet, header: &[u8; IPV6_LEN], after: &[u8; QUOTED_LEN]) -> [u8; ICMP_LEN] {
-    let mut h = [1, 4, 0, 0, 0, 0, 0, 0];
-    let len = (ICMP_LEN + IPV6_LEN + QUOTED_LEN) as u32;
+pub fn icmp6_unreachable(packet: &Packet, header: &[u8; IPV6_LEN], after: &[u8; QUOTED_LEN]) -> Chunk<ICMP_LEN> {
+    let mut chunk = Chunk([1, 4, 0, 0, 0, 0, 0, 0]);
+    let h = &mut chunk.0;
+    let len = ICMP_LEN + IPV6_LEN + QUOTED_LEN;
     let sum = pseudo_header(&packet.dst, &packet.src, true, proto::ICMPV6, len);
-    let sum = finish(add(add(add(sum, &h), header), after)).to_be_bytes();
+    let sum = finish(add(add(add(sum, h), header), after)).to_ne_bytes();
     h[2] = sum[0];
     h[3] = sum[1];
-    h
+    chunk
 }
 
 /// Sum of the pseudo header that TCP, UDP and ICMPv6 checksums cover.
 #[inline(always)]
-fn pseudo_header(src: &Addr, dst: &Addr, v6: bool, protocol: u8, len: u32) -> u32 {
+fn pseudo_header(src: &Addr, dst: &Addr, v6: bool, protocol: u8, len: usize) -> u32 {
     // The mapping prefix of an IPv4 address is no part of its pseudo header.
     let prefix = if v6 { 0 } else { 2 * 0xffff };
-    add(add(u32::from(protocol) + (len >> 16) + (len & 0xffff), &src.0), &dst.0) - prefix
+    let rest = u32::from(u16::from(protocol).to_be()) + u32::from((len as u16).to_be());
+    add(add(rest, &src.0), &dst.0) - prefix
 }
 
-/// Adds an even number of bytes as 16-bit words, most significant byte first.
+/// Adds an even number of bytes as 16-bit words of this machine: the sum's bytes then come out in network order by
+/// themselves (RFC 1071 section 2, byte order independence).
 #[inline(always)]
 fn add<const N: usize>(mut sum: u32, bytes: &[u8; N]) -> u32 {
     let mut i = 0;
     while i + 1 < N {
-        sum += u32::from(bytes[i]) << 8 | u32::from(bytes[i + 1]);
+        sum += u32::from(u16::from_ne_bytes([bytes[i], bytes[i + 1]]));
         i += 2;
     }
     sum

@@ -8,7 +8,7 @@ use aya::Ebpf;
 use aya::programs::ProgramFd;
 use skep_abi::Config;
 
-use crate::object::{self, FROM_POD, Features, SOCKET_HOOKS, TO_POD};
+use crate::object::{self, FROM_POD, Features, ProgramInfo, SOCKET_HOOKS, TO_POD};
 use crate::pins::{Pins, PodHook};
 use crate::sys::{AttachType, Target};
 use crate::{Error, Events, Maps, bpffs, clsact, layout, link};
@@ -79,6 +79,15 @@ impl Dataplane {
     /// What this kernel can do beyond the minimum.
     pub fn features(&self) -> Features {
         self.features
+    }
+
+    /// The loaded programs and what the verifier made of them.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel does not tell.
+    pub fn programs(&self) -> Result<Vec<ProgramInfo>, Error> {
+        object::programs(&self.object())
     }
 
     /// A reader of flow events.

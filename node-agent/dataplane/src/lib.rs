@@ -34,7 +34,7 @@ pub use drops::{DropCounters, DropTotal};
 pub use error::Error;
 pub use events::Events;
 pub use maps::{MapUse, Maps};
-pub use object::Features;
+pub use object::{Features, ProgramInfo};
 pub use prefix_table::PrefixTable;
 pub use setting::Setting;
 pub use table::Table;

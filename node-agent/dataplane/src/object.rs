@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use aya::programs::{CgroupSockAddr, Program, ProgramFd, SchedClassifier};
+use aya::util::KernelVersion;
+use aya::programs::{CgroupSockAddr, Program, ProgramError, ProgramFd, SchedClassifier};
 use aya::{Ebpf, EbpfLoader};
 use skep_abi::map;
 
@@ -54,7 +55,7 @@ pub struct Features {
 
 /// Loads every map (adopting pinned ones) and every program.
 pub(crate) fn load(pins: &Pins, socket_hooks: bool) -> Result<(Ebpf, Features), Error> {
-    let tcx = aya::util::KernelVersion::at_least(6, 6, 0);
+    let tcx = KernelVersion::current().is_ok_and(|version| version >= KernelVersion::new(6, 6, 0));
     let loaded = load_with(pins, socket_hooks, true).map(|object| (object, Features { set_retval: true, tcx }));
     match loaded {
         // The verifier of an older kernel refuses a program that names a helper it does not have.
@@ -100,6 +101,34 @@ where
 {
     let program = object.program_mut(name).ok_or(Error::NotInObject(name))?;
     program.try_into().map_err(|_| Error::NotInObject(name))
+}
+
+/// A program in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramInfo {
+    /// Name in the object and in `bpftool prog`.
+    pub name: String,
+    /// The kernel's number for it.
+    pub id: u32,
+    /// Instructions that the verifier followed, of the million that it would (Linux 5.16).
+    pub verified_instructions: Option<u32>,
+}
+
+/// All loaded programs of the object, by name.
+pub(crate) fn programs(object: &Ebpf) -> Result<Vec<ProgramInfo>, Error> {
+    let mut programs = Vec::new();
+    for (name, program) in object.programs() {
+        let info = match program.info() {
+            Ok(info) => info,
+            // Socket hooks are not loaded when there is no cgroup for them.
+            Err(ProgramError::NotLoaded) => continue,
+            Err(source) => return Err(Error::Program { name: "of the object", source }),
+        };
+        let verified_instructions = info.verified_instruction_count();
+        programs.push(ProgramInfo { name: name.to_owned(), id: info.id(), verified_instructions });
+    }
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(programs)
 }
 
 /// Whether a path exists, absence being the only error that means "no".

@@ -35,7 +35,7 @@ pub(crate) enum AttachType {
 }
 
 /// What a link hangs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Target<'a> {
     /// A cgroup2 directory.
     Cgroup(BorrowedFd<'a>),
