@@ -1,8 +1,9 @@
 //! OpenAPI documents, derived from the schema tables and the registry.
 //!
 //! They hold what clients read: field names and types, patch merge keys, group-version-kinds, and the query parameters
-//! and media types of each operation. Field descriptions are not in the tables.
+//! and media types of each operation, with a line of text about the types and fields that people ask for most.
 
+mod descriptions;
 mod paths;
 mod protobuf;
 mod schemas;

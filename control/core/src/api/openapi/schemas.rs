@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::Dialect;
+use super::{Dialect, descriptions};
 use crate::api::registry;
 use crate::api::schema::{Field, Shape, Type, TypeId, schema};
 
@@ -48,9 +48,12 @@ fn leads_to(shape: &Shape) -> Option<TypeId> {
 
 fn describe(dialect: Dialect, kind: &Type) -> Value {
     let properties: Map<String, Value> =
-        kind.fields.iter().map(|field| (field.name.to_owned(), property(dialect, field))).collect();
+        kind.fields.iter().map(|field| (field.name.to_owned(), property(dialect, kind, field))).collect();
     let required: Vec<&str> = kind.fields.iter().filter(|f| f.required).map(|f| f.name).collect();
     let mut definition = json!({"type": "object", "properties": properties});
+    if let Some(text) = descriptions::of_type(kind) {
+        definition["description"] = text.into();
+    }
     if !required.is_empty() {
         definition["required"] = json!(required);
     }
@@ -76,8 +79,11 @@ fn group_version_kinds(kind: &Type) -> Vec<Value> {
     known.into_iter().map(|(group, version, kind)| json!({"group": group, "kind": kind, "version": version})).collect()
 }
 
-fn property(dialect: Dialect, field: &Field) -> Value {
+fn property(dialect: Dialect, kind: &Type, field: &Field) -> Value {
     let mut property = value(dialect, &field.shape);
+    if let Some(text) = descriptions::of_field(kind, field.name) {
+        property["description"] = text.into();
+    }
     let merge = &field.merge;
     let strategy = match (merge.merge, merge.retain_keys) {
         (true, true) => "merge,retainKeys",

@@ -42,6 +42,8 @@ pub struct Type {
     pub name: &'static str,
     /// Package: `io.k8s.api.apps.v1`.
     pub package: &'static str,
+    /// Short name of the package in the tables: `apps`.
+    pub short_package: &'static str,
     /// In table order.
     pub fields: Vec<Field>,
 }

@@ -29,7 +29,7 @@ pub(super) fn parse(tables: &[&'static str]) -> (Schema, Vec<Malformed>) {
     let mut malformed = Vec::new();
     for (package, line) in heads(tables) {
         let id = TypeId(schema.types.len());
-        schema.types.push(Type { name: line, package: package.full, fields: Vec::new() });
+        schema.types.push(Type { name: line, package: package.full, short_package: package.short, fields: Vec::new() });
         schema.by_name.insert(leak(format!("{}.{line}", package.short)), id);
     }
     let mut next = 0;

@@ -9,6 +9,7 @@ use crate::api::{
 
 mod change;
 mod default;
+mod mutant;
 mod row;
 mod valid;
 
