@@ -248,3 +248,50 @@ async fn the_api_is_found_under_its_service() {
     assert_eq!(endpoints["subsets"][0]["addresses"][0]["ip"], "192.0.2.1");
     cluster.node.abort();
 }
+
+/// Not a test of time: prints how many pods a second are bound through API and store, Events included.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "prints a figure"]
+#[allow(clippy::print_stdout, reason = "its output is the result")]
+async fn binding_throughput() {
+    const NODES: usize = 200;
+    const PODS: usize = 4000;
+    let directory = TempDir::new().expect("a directory");
+    let api = open(&directory).await;
+    for number in 0..NODES {
+        let name = format!("node-{number:03}");
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
+        api.create(&user(), "nodes", "", node, &WriteOptions::default()).await.expect("a node");
+        let ready = json!({"status": {
+            "allocatable": {"cpu": "32", "memory": "64Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": now()}],
+        }});
+        merge(&api, "nodes", "", &name, Some(Subresource::Status), ready).await;
+    }
+    let mut creations = tokio::task::JoinSet::new();
+    for number in 0..PODS {
+        let api = api.clone();
+        creations.spawn(async move {
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {"name": format!("web-{number:04}"), "labels": {"app": "web"}},
+                "spec": {"containers": [
+                    {"name": "main", "image": "demo:1", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}},
+                ]},
+            });
+            api.create(&user(), "pods", "default", pod, &WriteOptions::default()).await.expect("a pod");
+        });
+    }
+    while creations.join_next().await.is_some() {}
+    let mut seen = api.watch("pods", "", api.revision()).await.expect("a watch");
+    let start = std::time::Instant::now();
+    let (_shutdown, _controllers) = controllers(&api);
+    let mut bound = 0;
+    while bound < PODS {
+        if let crate::api::WatchItem::Events(_, events) = seen.next().await.expect("events") {
+            bound += events.iter().filter(|event| event.previous.is_some()).count();
+        }
+    }
+    let elapsed = start.elapsed();
+    println!("{PODS} pods bound to {NODES} nodes in {elapsed:?}: {:.0}/s", PODS as f64 / elapsed.as_secs_f64());
+}

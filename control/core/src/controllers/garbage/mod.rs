@@ -3,14 +3,17 @@
 //! The index shows writes in their order, and an owner's UID is known only once the owner exists. So an owner that the index
 //! does not show is gone; no second look at the API is needed.
 
+#[cfg(test)]
+mod tests;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::action::{Action, Outcome, Propagation, Write};
-use super::engine::{Controller, Turn};
-use super::index::{Index, Touched};
-use super::kind::{Key, Kind};
-use super::object::Object;
-use super::owner::set_owners;
+use crate::controllers::action::{Action, Outcome, Propagation, Write};
+use crate::controllers::engine::{Controller, Turn};
+use crate::controllers::index::{Index, Touched};
+use crate::controllers::kind::{Key, Kind};
+use crate::controllers::object::Object;
+use crate::controllers::owner::set_owners;
 
 /// Finalizer of an object whose dependents go first.
 const FOREGROUND: &str = "foregroundDeletion";

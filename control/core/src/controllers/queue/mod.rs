@@ -8,11 +8,14 @@
 //!                        finish(failed): delayed by the back-off
 //! ```
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::kind::Key;
+use crate::controllers::kind::Key;
 
 /// First wait after a failure.
 const FIRST_BACKOFF: SignedDuration = SignedDuration::from_millis(5);

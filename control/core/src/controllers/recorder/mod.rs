@@ -1,14 +1,17 @@
 //! Turns notes into Event objects: a repeated note raises the count of the Event that is there.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, VecDeque};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use super::action::{Note, Write};
-use super::kind::{Key, Kind};
-use super::object::Typed;
+use crate::controllers::action::{Note, Write};
+use crate::controllers::kind::{Key, Kind};
+use crate::controllers::object::Typed;
 
 /// Notes remembered for counting; the oldest are forgotten and would start a new Event.
 const REMEMBERED: usize = 4096;

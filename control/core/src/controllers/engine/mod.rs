@@ -9,14 +9,17 @@
 //! A key that wrote something is not reconciled again before the index shows those writes. That is what keeps a late watch from
 //! making the same pod twice.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::action::{Action, Outcome};
-use super::index::{Change, Index, Touched};
-use super::kind::Key;
-use super::queue::Queue;
+use crate::controllers::action::{Action, Outcome};
+use crate::controllers::index::{Change, Index, Touched};
+use crate::controllers::kind::Key;
+use crate::controllers::queue::Queue;
 use crate::scheduler::Scheduler;
 
 /// How long a key waits for its own writes to be seen before it is looked at regardless: a watch that lost one heals by then.
