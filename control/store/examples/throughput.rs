@@ -1,4 +1,4 @@
-//! Writes 0.5 KB values with 1 and 32 writers and prints writes per second and latencies.
+//! Writes 0.5 KB values with 1, 32 and 256 writers and prints writes per second, latencies, and what a store takes.
 //!
 //! `cargo run --release -p skep-store --example throughput -- [DIRECTORY] [SECONDS]`
 
@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let start = Instant::now();
         let store = RedbStore::open(&path, Options::default())?;
         let size = std::fs::metadata(&path)?.len() >> 20;
-        println!("       reopened {size} MiB at revision {} in {:?}", store.revision(), start.elapsed());
+        let (revision, time) = (store.revision(), start.elapsed());
+        println!("       reopened {size} MiB at revision {revision} in {time:?}, {} MiB resident", resident());
         drop(store);
         std::fs::remove_file(&path)?;
         std::fs::remove_file(format!("{}.acknowledged", path.display()))?;
@@ -62,4 +63,11 @@ fn report(store: &str, writers: usize, time: Duration, mut latencies: Vec<Durati
     let rate = latencies.len() as f64 / time.as_secs_f64();
     let at = |share: usize| latencies.get(latencies.len() * share / 100).copied().unwrap_or_default();
     println!("{store:>6} {writers:>3} writers: {rate:>7.0} writes/s, p50 {:?}, p99 {:?}", at(50), at(99));
+}
+
+/// Resident memory of this process in MiB.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or_default() >> 10
 }

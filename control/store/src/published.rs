@@ -155,13 +155,11 @@ impl Published {
         Ok(Arc::clone(group))
     }
 
-    /// Leaves the watchers of a range; the last one removes the group.
+    /// Leaves the watchers of a range. Groups without watchers go, this one and any that two watchers left at once.
     pub(crate) fn leave(&self, group: &Arc<Group>) {
-        let mut inner = self.write();
-        // The map's reference and the caller's.
-        if Arc::strong_count(group) <= 2 {
-            inner.groups.remove(&group.range);
-        }
+        // References to a group that nobody watches: the map's, and for this one the caller's.
+        let unwatched = |known: &Arc<Group>| if Arc::ptr_eq(known, group) { 2 } else { 1 };
+        self.write().groups.retain(|_, known| Arc::strong_count(known) > unwatched(known));
     }
 
     /// Looks for what a watcher at `after` has to hear next.

@@ -123,3 +123,21 @@ async fn watchers_of_other_ranges_hear_nothing<S: Store>(store: &S) {
     commit(store, vec![put("l/2", "v")]).await;
     assert_eq!(events(&mut left).await.0, 4);
 }
+
+#[tokio::test]
+async fn a_range_that_nobody_watches_any_more_can_be_watched_again() {
+    let store = crate::memory();
+    for round in 1..20 {
+        let mut watches = Vec::new();
+        for _ in 0..4 {
+            watches.push(store.watch(KeyRange::key("a"), store.revision()).await.unwrap());
+        }
+        commit(&store, vec![put("a", "v")]).await;
+        for watch in &mut watches {
+            assert_eq!(events(watch).await.0, round + 1);
+        }
+        // Two of them leave at the same time.
+        let threads: Vec<_> = watches.into_iter().map(|watch| std::thread::spawn(move || drop(watch))).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
