@@ -33,6 +33,7 @@ const SANDBOX_PARALLELISM: usize = 4;
 /// A running agent. Its tasks run until the process ends; there is nothing to be undone then: pods, maps, links and routes
 /// stay as they are for the agent that comes next.
 pub struct Agent {
+    dataplane: Dataplane,
     _lock: Flock<File>,
 }
 
@@ -86,7 +87,7 @@ impl Agent {
             node: config.node_name.clone(),
             pods: pod_stream,
             dataplane_stream,
-            dataplane,
+            dataplane: dataplane.clone(),
             journal,
             flows,
         };
@@ -97,7 +98,13 @@ impl Agent {
             .with_context(|| format!("--node-api-listen {addr}"))?;
         tokio::spawn(cni::keep_clean(endpoints, pods, config.state_dir.clone()));
         info!(node = config.node_name, version = env!("CARGO_PKG_VERSION"), "agent runs");
-        Ok(Self { _lock: lock })
+        Ok(Self { dataplane, _lock: lock })
+    }
+
+    /// Waits for a failure that only a new start can mend.
+    pub async fn failed(&self) -> anyhow::Error {
+        self.dataplane.ended().await;
+        anyhow!("the dataplane has ended")
     }
 }
 

@@ -44,15 +44,15 @@ fn main() -> ExitCode {
 async fn run(config: Config) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let agent = Agent::start(config);
-    let _agent = tokio::select! {
-        agent = agent => agent?,
+    let agent = tokio::select! {
+        agent = Agent::start(config) => agent?,
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
     };
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        problem = agent.failed() => return Err(problem),
     }
     info!("agent stops; pods and network go on");
     Ok(())

@@ -150,6 +150,12 @@ impl Dataplane {
         Arc::clone(&self.names.borrow())
     }
 
+    /// Waits for the end of the thread, which must not come.
+    pub async fn ended(&self) {
+        let mut names = self.names.clone();
+        while names.changed().await.is_ok() {}
+    }
+
     pub(super) fn routes(&self) -> watch::Receiver<WantedRoutes> {
         self.routes.clone()
     }
@@ -239,7 +245,8 @@ impl Driver {
         let command = match due {
             None => commands.blocking_recv(),
             Some(due) => {
-                let received = self.runtime.block_on(tokio::time::timeout_at(due.into(), commands.recv()));
+                // In a block: the timer is made where the runtime is known.
+                let received = self.runtime.block_on(async { tokio::time::timeout_at(due.into(), commands.recv()).await });
                 match received {
                     Ok(command) => command,
                     Err(_elapsed) => return Next::Due,
