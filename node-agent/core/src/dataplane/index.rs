@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::policies::Policies;
+use super::policies::{Policies, write_unsynced};
 use super::population::Population;
 use super::routes::Routes;
 use super::services::{Services, backend_names};
@@ -131,8 +131,16 @@ impl Index {
     /// [`Index::drain`], which is due at once, and stay so until their policies change; anything else is tried again with
     /// the next change of its object. [`Index::adopt`] tries everything again.
     pub fn write_failed(&mut self, write: &MapWrite) {
+        self.services.write_failed(write);
         self.policies.write_failed(write);
         self.staged.forget(write);
+    }
+
+    /// Whether a write of the last batch must not be done, because one that it builds on has failed: packets would see a
+    /// half-written set. It then counts as failed itself ([`Index::write_failed`]).
+    #[must_use]
+    pub fn is_void(&self, write: &MapWrite) -> bool {
+        self.services.is_void(write) || self.policies.is_void(write)
     }
 
     /// The writes that bring the maps to what the objects ask for, to be applied in this order. Nothing that a packet
@@ -141,7 +149,7 @@ impl Index {
     pub fn drain(&mut self) -> Vec<MapWrite> {
         let mut interfaces = std::mem::take(&mut self.interfaces);
         if !self.synced {
-            Policies::write_unsynced(&self.population, &interfaces, &mut self.staged);
+            write_unsynced(&self.population, &interfaces, &mut self.staged);
             // They are looked at again when their policies are known.
             self.interfaces = interfaces;
             return self.staged.drain();

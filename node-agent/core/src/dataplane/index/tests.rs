@@ -150,6 +150,64 @@ fn maps_that_lost_entries_are_filled_again() {
 }
 
 #[test]
+fn whatever_write_fails_packets_see_whole_sets_and_a_later_adoption_repairs() {
+    let mut base = synced(objects());
+    base.endpoint_added(local("ns/web", "10.0.0.1", "app=web"));
+    settle(&mut base);
+    let before = base.contents().clone();
+    let next = |index: &mut Index| {
+        change(index, Change::EndpointSlice(slice("ns/web-1", "web", &["http:8080"], &["10.0.0.1", "10.0.0.3"])));
+        let rule = crate::dataplane::PolicyRule { peers: vec![], ports: vec![] };
+        change(index, Change::NetworkPolicy(policy("ns/deny", "app=web", Some(vec![rule]), Some(vec![]))));
+    };
+    next(&mut base);
+    let writes = settle(&mut base);
+    let wanted = base.contents().clone();
+    for failing in writes.iter().filter(|write| !format!("{write:?}").contains("Delete")) {
+        let mut index = Index::new("n1");
+        index.adopt(before.clone());
+        index.endpoint_added(local("ns/web", "10.0.0.1", "app=web"));
+        change(&mut index, Change::SnapshotBegin);
+        objects().into_iter().for_each(|object| change(&mut index, object));
+        change(&mut index, Change::Synced);
+        let mut held = before.clone();
+        assert_eq!(settle(&mut index), []);
+        next(&mut index);
+        while {
+            for write in index.drain() {
+                if write == *failing || index.is_void(&write) {
+                    index.write_failed(&write);
+                } else {
+                    held.apply(&write);
+                }
+                for frontend in held.frontends.values() {
+                    let slot = |index| skep_abi::SlotKey {
+                        service: frontend.service,
+                        generation: frontend.generation,
+                        index,
+                    };
+                    let whole = (0..frontend.count).all(|index| held.backends.contains_key(&held.slots[&slot(index)]));
+                    assert!(whole, "{failing:?}");
+                }
+                let endpoint = held.endpoints[&1];
+                let lists = endpoint.rule_list.into_iter().filter(|list| *list != 0);
+                let closed = endpoint.flags & endpoint_flags::CLOSED != 0;
+                for list in lists.filter(|_| !closed) {
+                    assert!(held.rule_lists.contains_key(&skep_abi::RuleListKey { list, word: 0 }), "{failing:?}");
+                }
+            }
+            index.has_retired()
+        } {}
+        index.adopt(held.clone());
+        settle(&mut index).iter().for_each(|write| held.apply(write));
+        assert_eq!(held, *index.contents());
+        let sizes = |maps: &MapContents| [maps.slots.len(), maps.backends.len(), maps.rule_lists.len(), maps.endpoints.len()];
+        assert_eq!(sizes(&held), sizes(&wanted), "{failing:?}");
+        assert_eq!(held.endpoints[&1].flags, 0, "{failing:?}");
+    }
+}
+
+#[test]
 fn a_full_snapshot_removes_what_it_does_not_have() {
     let mut index = synced(objects());
     settle(&mut index);

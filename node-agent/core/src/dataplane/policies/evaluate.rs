@@ -1,8 +1,10 @@
-//! What the maps say, read as `skep-abi` documents them and by nothing else: the other side of the compiler's tests.
+//! What the maps say, looked up as the kernel programs do and decided by the classifier that they inline: the other side
+//! of the compiler's tests.
 
 use std::net::IpAddr;
 
-use skep_abi::{Bits, Direction, PeerKey, PortKey, PrefixKey, RuleListKey, endpoint_flags, rule_list_flags};
+use skep_abi::{Direction, PeerKey, PortKey, PrefixKey, RuleListKey, endpoint_flags, rule_list_flags};
+use skep_verdict::policy::{first_common, merge};
 
 use crate::dataplane::{MapContents, Protocol, abi_addr};
 
@@ -36,41 +38,25 @@ pub(crate) fn allows(contents: &MapContents, connection: Connection) -> Option<b
 fn word_allows(contents: &MapContents, list: u32, word: u32, connection: Connection) -> bool {
     let addr = abi_addr(connection.remote);
     let Some(rules) = contents.rule_lists.get(&RuleListKey { list, word }) else { return false };
-    let mut peers = rules.any_peer;
-    if rules.flags & rule_list_flags::PEERS != 0
-        && let Some(&identity) = contents.identities.get(&addr)
-    {
-        merge(&mut peers, contents.peer_rules.get(&PeerKey { identity, list, word }));
-    }
-    if rules.flags & rule_list_flags::PREFIXES != 0 {
-        let longest = (0..=128).rev().find_map(|len| {
-            let masked = u128::from_be_bytes(addr.0) & u128::MAX.checked_shl(128 - len).unwrap_or(0);
-            let key = PrefixKey { list, word, addr: skep_abi::Addr::v6(masked.to_be_bytes()) };
-            contents.prefixes.get(&(PrefixKey::BASE_BITS + len, key))
-        });
-        merge(&mut peers, longest);
-    }
-    let mut ports = rules.any_port;
-    if rules.flags & rule_list_flags::PORTS != 0 {
-        let longest = (0..=16).rev().find_map(|len| {
-            let masked = connection.port & u16::MAX.checked_shl(16 - len).unwrap_or(0);
-            let key = PortKey {
-                list,
-                word: word.try_into().unwrap(),
-                proto: connection.protocol.number(),
-                pad: 0,
-                port_be: masked.to_be(),
-                tail: [0; 6],
-            };
-            contents.port_rules.get(&(PortKey::BASE_BITS + len, key))
-        });
-        merge(&mut ports, longest);
-    }
-    peers.0.iter().zip(ports.0).any(|(peers, ports)| peers & ports != 0)
-}
-
-fn merge(bits: &mut Bits, other: Option<&Bits>) {
-    for (bits, other) in bits.0.iter_mut().zip(other.map_or([0; 4], |other| other.0)) {
-        *bits |= other;
-    }
+    let asks = |flag| rules.flags & flag != 0;
+    let identity = contents.identities.get(&addr).filter(|_| asks(rule_list_flags::PEERS));
+    let peer = identity.and_then(|&identity| contents.peer_rules.get(&PeerKey { identity, list, word }));
+    let prefix = |len| {
+        let masked = u128::from_be_bytes(addr.0) & u128::MAX.checked_shl(128 - len).unwrap_or(0);
+        let key = PrefixKey { list, word, addr: skep_abi::Addr::v6(masked.to_be_bytes()) };
+        contents.prefixes.get(&(PrefixKey::BASE_BITS + len, key))
+    };
+    let prefix = (0..=128).rev().find_map(prefix).filter(|_| asks(rule_list_flags::PREFIXES));
+    let port = |len| {
+        let masked = connection.port & u16::MAX.checked_shl(16 - len).unwrap_or(0);
+        let (word, proto) = (word.try_into().unwrap(), connection.protocol.number());
+        let key = PortKey { list, word, proto, pad: 0, port_be: masked.to_be(), tail: [0; 6] };
+        contents.port_rules.get(&(PortKey::BASE_BITS + len, key))
+    };
+    let port = (0..=16).rev().find_map(port).filter(|_| asks(rule_list_flags::PORTS));
+    let (mut peers, mut ports) = (rules.any_peer, rules.any_port);
+    merge(&mut peers, peer);
+    merge(&mut peers, prefix);
+    merge(&mut ports, port);
+    first_common(&peers, &ports).is_some()
 }

@@ -10,26 +10,27 @@
 //!
 //! A pod whose policies cannot be compiled or written is closed.
 
+mod endpoint;
 mod image;
 mod ports;
 mod prefixes;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use skep_abi::{Addr, Bits, Direction, Endpoint, PeerKey, endpoint_flags};
+use skep_abi::{Bits, Direction, PeerKey};
+use skep_verdict::policy::MAX_WORDS;
 
 use super::identity::Group;
 use super::population::{Pod, PodKey, Population};
 use super::staged::Staged;
-use super::{
-    EndpointPort, LocalEndpoint, MapContents, MapWrite, NetworkPolicy, ObjectName, RuleListName, Selector, Write,
-    abi_addr,
-};
+use super::{EndpointPort, MapContents, MapWrite, NetworkPolicy, ObjectName, RuleListName, Selector, Write};
+use endpoint::value;
 use image::{Image, WORD, peer_rules};
 use rules::{Rule, lay_out, names_ports, rules_of};
+
+pub(crate) use endpoint::write_unsynced;
 
 /// A policy as far as it could be read.
 #[derive(Debug)]
@@ -141,10 +142,22 @@ impl Policies {
             MapWrite::PeerRules(Write::Put(key, _)) => key.list,
             MapWrite::PortRules(Write::Put((_, key), _)) => key.list,
             MapWrite::Prefix(Write::Put((_, key), _)) => key.list,
+            MapWrite::Endpoint(Write::Put(..)) => {
+                // The endpoint still asks the list that it had; found again when the maps are adopted again.
+                self.retired.clear();
+                return;
+            }
             _ => return,
         };
         let list = self.lists.iter().find(|(_, list)| list.number == number).map(|(key, _)| key.clone());
         self.unwritable.extend(list);
+    }
+
+    /// Whether an endpoint would flip to a list that is not whole.
+    pub(crate) fn is_void(&self, write: &MapWrite) -> bool {
+        let MapWrite::Endpoint(Write::Put(_, value)) = write else { return false };
+        let mut lists = self.unwritable.iter().filter_map(|key| self.lists.get(key));
+        lists.any(|list| value.rule_list.contains(&list.number))
     }
 
     pub(crate) fn has_retired(&self) -> bool {
@@ -219,21 +232,6 @@ impl Policies {
         if recheck {
             self.found.clear();
             self.prune(population, staged);
-        }
-    }
-
-    /// Closes a new endpoint until its policies are known; one that the maps have already stays as it is.
-    pub(crate) fn write_unsynced(population: &Population, interfaces: &BTreeSet<u32>, staged: &mut Staged) {
-        for &ifindex in interfaces {
-            match population.local().get(&ifindex) {
-                Some(endpoint) => {
-                    let known = staged.contents().endpoints.get(&ifindex).is_some_and(|known| known.id == endpoint.id);
-                    if !known {
-                        staged.put_endpoint(ifindex, value(endpoint, 0, [None, None], true));
-                    }
-                }
-                None => staged.delete_endpoint(ifindex),
-            }
         }
     }
 
@@ -352,7 +350,8 @@ impl Policies {
             return;
         };
         let lists = [&assignment.lists[0], &assignment.lists[1]].map(|key| self.lists.get(key.as_ref()?));
-        let too_long = lists.iter().flatten().any(|list| u16::try_from(list.image.words.len()).is_err());
+        let too_long = lists.iter().flatten().any(|list| list.image.words.len() > usize::from(MAX_WORDS));
+        let lists = lists.map(|list| list.map(|list| (list.number, list.image.words.len())));
         staged.put_endpoint(ifindex, value(endpoint, pod.identity, lists, assignment.closed || too_long));
     }
 
@@ -443,21 +442,6 @@ impl List {
 /// Removes a peer entry: at once when pods have the identity, else after the addresses that had it.
 fn remove_peer(key: PeerKey, used: bool, staged: &mut Staged) {
     if used { staged.revoke_peer(key) } else { staged.delete_peer(key) }
-}
-
-fn value(endpoint: &LocalEndpoint, identity: u64, lists: [Option<&List>; 2], closed: bool) -> Endpoint {
-    let words = |list: &List| u16::try_from(list.image.words.len()).unwrap_or(0);
-    Endpoint {
-        identity,
-        addr4: endpoint.addr4.map_or(Addr::NONE, |addr| abi_addr(IpAddr::V4(addr))),
-        addr6: endpoint.addr6.map_or(Addr::NONE, |addr| abi_addr(IpAddr::V6(addr))),
-        id: endpoint.id,
-        flags: if closed { endpoint_flags::CLOSED } else { 0 },
-        rule_list: lists.map(|list| list.map_or(0, |list| list.number)),
-        words: lists.map(|list| list.map_or(0, words)),
-        mac: endpoint.mac,
-        pad: [0; 6],
-    }
 }
 
 #[cfg(test)]

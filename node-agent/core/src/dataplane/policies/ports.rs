@@ -29,7 +29,7 @@ pub(super) fn compile(word: u32, rules: &[Rule]) -> BTreeMap<(u32, PortKey), Bit
         for shorter in covering(proto, len, first) {
             union(&mut bits, shorter);
         }
-        // More than 65,536 words are refused before they get here.
+        // Endpoints with more words than the programs look at are closed.
         let word = u16::try_from(word).unwrap_or(u16::MAX);
         let key = PortKey { list: 0, word, proto, pad: 0, port_be: first.to_be(), tail: [0; 6] };
         entries.insert((PortKey::BASE_BITS + len, key), bits);

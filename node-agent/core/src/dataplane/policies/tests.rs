@@ -246,6 +246,15 @@ fn more_rules_than_a_word_holds_go_on_in_the_next() {
 }
 
 #[test]
+fn more_rules_than_the_programs_look_at_close_the_pod() {
+    let rules = |count: usize| ingress(vec![rule(vec![], vec![tcp_ports(PolicyPorts::Range(80, 80))]); count]);
+    let index = world([rules(64 * 256)]);
+    assert_eq!(index.contents().endpoints[&1].flags, 0);
+    let index = world([rules(64 * 256 + 1)]);
+    assert_eq!(index.contents().endpoints[&1].flags, endpoint_flags::CLOSED);
+}
+
+#[test]
 fn other_pods_that_come_and_go_change_peer_entries_only() {
     let mut index = world([ingress(vec![rule(vec![pods("app=client")], vec![])])]);
     let list = index.contents().endpoints[&1].rule_list;

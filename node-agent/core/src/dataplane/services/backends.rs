@@ -118,6 +118,11 @@ impl Backends {
         }
     }
 
+    /// Keeps what the last write replaced: a frontend could not be flipped away from it.
+    pub(super) fn keep_retired(&mut self) {
+        self.retired.clear();
+    }
+
     /// Stages the removal of entries that have no number here.
     pub(super) fn prune(&self, staged: &mut Staged) {
         let stale: Vec<u32> = staged.contents().backends.keys().filter(|id| !self.by_id.contains_key(id)).copied().collect();

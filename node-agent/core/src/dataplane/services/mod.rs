@@ -17,7 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use skep_abi::{Frontend, FrontendKey, SlotKey, frontend_flags};
 
 use super::staged::Staged;
-use super::{EndpointSlice, MapContents, ObjectName, Service, ServiceName, ServicePort, abi_addr};
+use super::{
+    EndpointSlice, MapContents, MapWrite, ObjectName, Service, ServiceName, ServicePort, Write, abi_addr,
+};
 use backends::{Backends, Use, next_id};
 use endpoints::{Endpoints, Family};
 
@@ -69,6 +71,8 @@ pub(crate) struct Services {
     /// Frontends found in the maps, until the first write.
     found: BTreeMap<FrontendKey, Frontend>,
     prune: bool,
+    /// Sets of which the last write's slots or backends could not be written.
+    failed: BTreeSet<u32>,
 }
 
 impl Services {
@@ -132,8 +136,34 @@ impl Services {
         !self.retired.is_empty() || self.backends.has_retired()
     }
 
+    /// Notes a write that failed. Frontends of its set stay at the generation that they have, which is kept for them.
+    pub(crate) fn write_failed(&mut self, write: &MapWrite) {
+        match *write {
+            MapWrite::Slot(Write::Put(slot, _)) => {
+                self.failed.insert(slot.service);
+            }
+            MapWrite::Frontend(Write::Put(_, value)) => {
+                self.failed.insert(value.service);
+            }
+            MapWrite::Backend(Write::Put(id, _)) => {
+                let users = self.sets.values().filter(|set| set.slots.contains(&id));
+                self.failed.extend(users.map(|set| set.id));
+            }
+            _ => return,
+        }
+        // Found again when the maps are adopted again.
+        self.retired.retain(|slot| !self.failed.contains(&slot.service));
+        self.backends.keep_retired();
+    }
+
+    /// Whether a frontend would flip to a set that is not whole.
+    pub(crate) fn is_void(&self, write: &MapWrite) -> bool {
+        matches!(write, MapWrite::Frontend(Write::Put(_, value)) if self.failed.contains(&value.service))
+    }
+
     /// Stages what changed since the last call, and the removal of what that one replaced.
     pub(crate) fn write(&mut self, staged: &mut Staged) {
+        self.failed.clear();
         let retired = std::mem::take(&mut self.retired);
         let mut touched = BTreeSet::new();
         for name in std::mem::take(&mut self.dirty) {
