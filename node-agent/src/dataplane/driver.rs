@@ -296,6 +296,10 @@ impl Driver {
             let writes = self.index.drain();
             let mut again = false;
             for write in &writes {
+                if self.index.is_void(write) {
+                    self.index.write_failed(write);
+                    continue;
+                }
                 match maps::apply(self.dataplane.maps(), write) {
                     Ok(()) => written += 1,
                     Err(error) => {
