@@ -7,6 +7,8 @@ use crate::harness::{
     Answer, CONFIG_MAPS, Cluster, DEPLOYMENTS, JSON, PODS, SERVICES, YAML, config_map, deployment, pod,
 };
 
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 /// Causes as `field reason`.
 fn causes(answer: &Answer) -> Vec<String> {
     let status = answer.json();
@@ -36,7 +38,7 @@ async fn bodies_that_do_not_parse() {
     let before = cluster.contents().await;
     let deep = format!("{{\"a\":{}1{}}}", "[".repeat(10_000), "]".repeat(10_000));
     let deep_yaml = format!("a: {}1{}", "[".repeat(10_000), "]".repeat(10_000));
-    let cases: &[(&[(&str, &str)], &[u8])] = &[
+    let cases: [(Headers<'_>, &[u8]); _] = [
         (JSON, b""),
         (JSON, b"{"),
         (JSON, b"nonsense"),

@@ -1,5 +1,13 @@
 //! The API server as clients meet it: a whole service on loopback, with real TLS.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "tests end at the first surprise"
+)]
+
 mod auth;
 mod bad_input;
 mod crud;
