@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 /// Runs until it is told to stop.
-pub const PAUSE: &str = "docker.io/skep-test/pause:1";
+pub(crate) const PAUSE: &str = "docker.io/skep-test/pause:1";
 /// A shell and its tools.
-pub const BUSYBOX: &str = "docker.io/skep-test/busybox:1";
-pub const STATIC_BUSYBOX: &str = "/bin/busybox";
+pub(crate) const BUSYBOX: &str = "docker.io/skep-test/busybox:1";
+pub(crate) const STATIC_BUSYBOX: &str = "/bin/busybox";
 
 /// Writes the archive of both images.
-pub fn write(archive: &Path) {
+pub(crate) fn write(archive: &Path) {
     let layer = layer();
     let mut blobs = vec![];
     let mut blob = |media_type: &str, content: Vec<u8>| -> Value {

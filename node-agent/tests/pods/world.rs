@@ -32,15 +32,15 @@ fn obstacle() -> Option<String> {
 }
 
 /// Stopped and removed when it is dropped, with everything that runs on it.
-pub struct Containerd {
+pub(crate) struct Containerd {
     process: Child,
-    pub dir: TempDir,
+    pub(crate) dir: TempDir,
     cgroup: String,
 }
 
 impl Containerd {
     /// `None`, with the reason printed, where containers cannot run.
-    pub fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         if let Some(reason) = obstacle() {
             eprintln!("skipped: {reason}");
             return None;
@@ -94,7 +94,7 @@ conf_dir = "{cni}"
         Some(containerd)
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -104,14 +104,14 @@ conf_dir = "{cni}"
     }
 
     /// Runs `ctr` in CRI's namespace.
-    pub fn ctr(&self, arguments: &[&str]) -> (bool, String) {
+    pub(crate) fn ctr(&self, arguments: &[&str]) -> (bool, String) {
         let socket = self.path("containerd.sock").display().to_string();
         let output = Command::new("ctr").args(["--address", &socket, "--namespace", "k8s.io"]).args(arguments).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         (output.status.success(), text)
     }
 
-    pub fn config(&self) -> PodsConfig {
+    pub(crate) fn config(&self) -> PodsConfig {
         PodsConfig {
             node_name: "n1".to_owned(),
             node_addresses: vec!["192.0.2.1".parse().unwrap()],
@@ -181,13 +181,13 @@ struct Seen {
 }
 
 /// Pods on a containerd, and what they report.
-pub struct World {
-    pub pods: Pods,
+pub(crate) struct World {
+    pub(crate) pods: Pods,
     seen: Arc<Mutex<Seen>>,
 }
 
 impl World {
-    pub fn start(containerd: &Containerd) -> Self {
+    pub(crate) fn start(containerd: &Containerd) -> Self {
         let (reports, mut report) = mpsc::channel::<PodReport>(16);
         let (events, mut event) = mpsc::channel(16);
         let seen = Arc::new(Mutex::new(Seen::default()));
@@ -211,7 +211,7 @@ impl World {
     }
 
     /// Waits until the pod's reports fulfil the condition, and gives what it makes of them.
-    pub async fn wait<T>(&self, pod: &str, what: &str, condition: impl Fn(&PodReport) -> Option<T>) -> T {
+    pub(crate) async fn wait<T>(&self, pod: &str, what: &str, condition: impl Fn(&PodReport) -> Option<T>) -> T {
         let began = Instant::now();
         loop {
             if let Some(found) = self.last(pod).as_ref().and_then(&condition) {
@@ -225,46 +225,46 @@ impl World {
         }
     }
 
-    pub async fn ready(&self, pod: &str) -> PodStatus {
+    pub(crate) async fn ready(&self, pod: &str) -> PodStatus {
         self.wait(pod, "ready", |report| (condition(&report.status, "Ready") == "True").then(|| report.status.clone())).await
     }
 
-    pub async fn phase(&self, pod: &str, phase: &str) -> PodStatus {
+    pub(crate) async fn phase(&self, pod: &str, phase: &str) -> PodStatus {
         self.wait(pod, phase, |report| (report.status.phase.as_deref() == Some(phase)).then(|| report.status.clone())).await
     }
 
-    pub async fn terminated(&self, pod: &str) -> PodStatus {
+    pub(crate) async fn terminated(&self, pod: &str) -> PodStatus {
         self.wait(pod, "terminated", |report| report.terminated.then(|| report.status.clone())).await
     }
 
-    pub fn last(&self, pod: &str) -> Option<PodReport> {
+    pub(crate) fn last(&self, pod: &str) -> Option<PodReport> {
         self.seen.lock().unwrap().reports.get(pod)?.last().cloned()
     }
 
-    pub fn reports(&self, pod: &str) -> Vec<PodReport> {
+    pub(crate) fn reports(&self, pod: &str) -> Vec<PodReport> {
         self.seen.lock().unwrap().reports.get(pod).cloned().unwrap_or_default()
     }
 
     /// Reasons and messages of the pod's events.
-    pub fn events(&self, pod: &str) -> Vec<(String, String)> {
+    pub(crate) fn events(&self, pod: &str) -> Vec<(String, String)> {
         let seen = self.seen.lock().unwrap();
         let of_pod = seen.events.iter().filter(|event| event.name == pod);
         of_pod.map(|event| (event.reason.clone(), event.message.clone())).collect()
     }
 
-    pub fn run(&self, pod: &Pod) {
+    pub(crate) fn run(&self, pod: &Pod) {
         self.pods.handle(Desired::Pod(Box::new(pod.clone())));
     }
 
     /// As the API does for `kubectl delete --grace-period`.
-    pub fn delete(&self, pod: &Pod, grace: i64) {
+    pub(crate) fn delete(&self, pod: &Pod, grace: i64) {
         let mut pod = pod.clone();
         pod.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
         pod.metadata.deletion_grace_period_seconds = Some(grace);
         self.run(&pod);
     }
 
-    pub fn forget(&self, pod: &Pod) {
+    pub(crate) fn forget(&self, pod: &Pod) {
         let metadata = pod.metadata.clone();
         self.pods.handle(Desired::Deleted(ObjectRef {
             kind: "Pod".to_owned(),
@@ -275,7 +275,7 @@ impl World {
     }
 
     /// A piece of the node API.
-    pub async fn get(&self, path: &str) -> (u16, String) {
+    pub(crate) async fn get(&self, path: &str) -> (u16, String) {
         use http_body_util::BodyExt as _;
         use tower::ServiceExt as _;
         let router = skep_agent::node_api::router(self.pods.clone());
@@ -287,7 +287,7 @@ impl World {
     }
 
     /// Waits until the log of the container shows the text.
-    pub async fn log_shows(&self, pod: &str, text: &str) -> String {
+    pub(crate) async fn log_shows(&self, pod: &str, text: &str) -> String {
         let began = Instant::now();
         loop {
             let (_, log) = self.get(&format!("/containerLogs/test/{pod}/app")).await;
@@ -301,18 +301,18 @@ impl World {
 }
 
 /// The status of a condition, or "" when there is none.
-pub fn condition<'a>(status: &'a PodStatus, type_: &str) -> &'a str {
+pub(crate) fn condition<'a>(status: &'a PodStatus, type_: &str) -> &'a str {
     let conditions = status.conditions.iter().flatten();
     conditions.into_iter().find(|condition| condition.type_ == type_).map_or("", |condition| condition.status.as_str())
 }
 
 /// The first container's status.
-pub fn container(status: &PodStatus) -> &ContainerStatus {
+pub(crate) fn container(status: &PodStatus) -> &ContainerStatus {
     &status.container_statuses.as_ref().unwrap()[0]
 }
 
 /// A pod in the node's network with one container `app`, which runs a shell script.
-pub fn pod(name: &str, script: &str, container: Value, spec: Value) -> Pod {
+pub(crate) fn pod(name: &str, script: &str, container: Value, spec: Value) -> Pod {
     let mut app = json!({"name": "app", "image": image::BUSYBOX, "command": ["sh", "-c", script]});
     merge(&mut app, container);
     let mut all = json!({"hostNetwork": true, "nodeName": "n1", "containers": [app]});
