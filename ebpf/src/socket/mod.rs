@@ -8,4 +8,5 @@ mod connect;
 mod context;
 mod datagram;
 mod peer_name;
+mod release;
 mod translate;

@@ -46,8 +46,14 @@ pub(crate) fn update(
     Ok(true)
 }
 
-/// Removes a pin; when it was the last reference, the link goes too. Absence is no error.
+/// Detaches and removes a pinned link. Absence is no error.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
+    // Without this the program would run on until the kernel has freed the pin, some time after its removal.
+    if let Ok(link) = sys::get(path) {
+        if let Err(error) = sys::link_detach(link.as_fd()) {
+            tracing::debug!(path = %path.display(), %error, "link not detached: what it hung on may be gone");
+        }
+    }
     match fs::remove_file(path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

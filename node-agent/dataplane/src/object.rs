@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use aya::util::KernelVersion;
-use aya::programs::{CgroupSockAddr, Program, ProgramError, ProgramFd, SchedClassifier};
+use aya::programs::{Program, ProgramError, ProgramFd, SchedClassifier};
 use aya::{Ebpf, EbpfLoader};
 use skep_abi::map;
 
@@ -26,8 +26,10 @@ const fn hook(program: &'static str, link: &'static str, attach: AttachType) -> 
     SocketHook { program, link, attach }
 }
 
-/// All socket hooks. Those that show addresses come first, so that no socket is translated that could not be shown.
-pub(crate) const SOCKET_HOOKS: [SocketHook; 8] = [
+/// All socket hooks. Those that show or forget addresses come first, so that no socket is translated that could not be
+/// shown or forgotten.
+pub(crate) const SOCKET_HOOKS: [SocketHook; 9] = [
+    hook("skep_sock_release", "sock_release", AttachType::InetSockRelease),
     hook("skep_getpeername4", "getpeername4", AttachType::Inet4Getpeername),
     hook("skep_getpeername6", "getpeername6", AttachType::Inet6Getpeername),
     hook("skep_recvmsg4", "recvmsg4", AttachType::Udp4Recvmsg),
@@ -80,8 +82,12 @@ fn load_with(pins: &Pins, socket_hooks: bool, set_retval: bool) -> Result<Ebpf, 
     }
     if socket_hooks {
         for SocketHook { program: name, .. } in SOCKET_HOOKS {
-            let program: &mut CgroupSockAddr = program(&mut object, name)?;
-            program.load().map_err(|source| Error::Program { name, source })?;
+            let loaded = match object.program_mut(name) {
+                Some(Program::CgroupSockAddr(program)) => program.load(),
+                Some(Program::CgroupSock(program)) => program.load(),
+                _ => return Err(Error::NotInObject(name)),
+            };
+            loaded.map_err(|source| Error::Program { name, source })?;
         }
     }
     Ok(object)

@@ -17,6 +17,7 @@ const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
+const BPF_LINK_DETACH: libc::c_int = 34;
 
 /// Where a program can be attached (`enum bpf_attach_type` of the kernel's interface).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,7 @@ pub(crate) enum AttachType {
     Udp6Recvmsg = 20,
     Inet4Getpeername = 29,
     Inet6Getpeername = 30,
+    InetSockRelease = 34,
     TcxIngress = 46,
     TcxEgress = 47,
 }
@@ -165,6 +167,12 @@ pub(crate) fn link_create(program: BorrowedFd<'_>, target: Target<'_>, attach: A
 pub(crate) fn link_update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     let mut attr = LinkUpdateAttr { link_fd: raw(link), new_prog_fd: raw(program), flags: 0, old_prog_fd: 0 };
     bpf(BPF_LINK_UPDATE, &mut attr).map(drop)
+}
+
+/// Takes a link off what it hangs on, at once and whoever still refers to it (Linux 5.9).
+pub(crate) fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
+    let mut attr = raw(link);
+    bpf(BPF_LINK_DETACH, &mut attr).map(drop)
 }
 
 /// What the kernel knows about a link.

@@ -125,7 +125,9 @@ fn links_of_another_cgroup_are_made_anew() {
     let other = world.cgroup.join("other");
     fs::create_dir(&other).unwrap();
     let options = skep_dataplane::Options { cgroup: Some(other.clone()), ..world.options() };
-    let dataplane = Dataplane::open(&options).unwrap();
+    let opened = Dataplane::open(&options);
+    fs::remove_dir(&other).unwrap();
+    let dataplane = opened.unwrap();
     serve(&dataplane, SERVICE.parse().unwrap(), TCP, &[]);
     // This process is not in the other cgroup.
     let error = TcpStream::connect(SERVICE).unwrap_err();
@@ -134,5 +136,4 @@ fn links_of_another_cgroup_are_made_anew() {
     let _dataplane = world.open();
     let error = TcpStream::connect(SERVICE).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}");
-    fs::remove_dir(&other).unwrap();
 }

@@ -8,7 +8,7 @@ fn programs_stay_far_below_the_verifiers_limit() {
     let Some(world) = World::new() else { return };
     let dataplane = world.open();
     let programs = dataplane.programs().unwrap();
-    assert_eq!(programs.len(), 10);
+    assert_eq!(programs.len(), 11);
     for program in programs {
         let Some(verified) = program.verified_instructions else { continue };
         println!("{}: {verified} instructions verified", program.name);

@@ -108,3 +108,23 @@ fn without_a_cgroup_nothing_is_translated_and_earlier_hooks_go() {
     let error = TcpStream::connect(V4).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NetworkUnreachable, "{error}");
 }
+
+#[test]
+fn what_a_closed_socket_asked_for_is_forgotten() {
+    let Some(world) = World::new() else { return };
+    let dataplane = world.open();
+    let origins = &dataplane.maps().origins;
+    for (service, backend) in [(V4, "10.244.1.2:0"), (V6, "[fd00:244::2]:0")] {
+        let service: SocketAddr = service.parse().unwrap();
+        serve(&dataplane, service, TCP, &[echo_server(backend)]);
+        let (stream, _) = ask(service);
+        let kept = origins.iter().unwrap();
+        assert_eq!(kept.len(), 1);
+        assert_eq!(std::net::IpAddr::from(kept[0].1.addr), service.ip());
+        drop(stream);
+        assert_eq!(origins.iter().unwrap(), []);
+    }
+    let service = V4.parse().unwrap();
+    drop(ask(mapped(service)));
+    assert_eq!(origins.iter().unwrap(), []);
+}

@@ -22,7 +22,7 @@ pub(crate) struct World {
     pub(crate) bpf_dir: PathBuf,
     pub(crate) cgroup: PathBuf,
     home: PathBuf,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -47,7 +47,7 @@ impl World {
         fs::create_dir_all(&cgroup).unwrap();
         move_to(&cgroup);
         let bpf_dir = dir.path().join("skep");
-        Some(Self { bpf_dir, cgroup, home, _dir: dir, _turn: turn })
+        Some(Self { bpf_dir, cgroup, home, dir, _turn: turn })
     }
 
     pub(crate) fn open(&self) -> Dataplane {
@@ -62,10 +62,13 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         move_to(&self.home);
-        // The hooks die with the BPF file system; the directory can only go once they have.
-        let _ = fs::remove_dir_all(&self.bpf_dir);
-        fs::remove_dir(&self.cgroup).unwrap();
-        nix::mount::umount2(self._dir.path(), nix::mount::MntFlags::MNT_DETACH).unwrap();
+        // Hooks that are left die with their cgroup and the BPF file system.
+        let removed = fs::remove_dir(&self.cgroup);
+        let unmounted = nix::mount::umount2(self.dir.path(), nix::mount::MntFlags::MNT_DETACH);
+        if !std::thread::panicking() {
+            removed.unwrap();
+            unmounted.unwrap();
+        }
     }
 }
 
