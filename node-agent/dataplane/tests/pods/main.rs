@@ -1,0 +1,10 @@
+//! The pod hooks, tried with real packets: each test has a node, a network namespace with a BPF file system, and pods,
+//! namespaces of their own behind veth pairs as the agent makes them. There are no socket hooks.
+
+mod fragments;
+mod icmp;
+mod lifecycle;
+mod policy;
+mod service;
+mod spoof;
+mod world;
