@@ -27,6 +27,8 @@ pub async fn run(config: Serve) -> anyhow::Result<()> {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        // A disk that failed is not written to again: the next start reads what it really holds.
+        failed = control.api.store().failure() => anyhow::bail!("the store failed: {failed}"),
         ended = &mut control.server => anyhow::bail!("the server ended: {ended:?}"),
     }
     tracing::info!("ending");
