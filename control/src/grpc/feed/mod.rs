@@ -28,8 +28,9 @@ pub(super) use journal::{Position, View, body};
 pub(super) use placement::{NodeChanges, Sent};
 pub(super) use reference::ObjectName;
 
-/// Revisions before the present from which a node can resume when this service has just started.
-const REPLAY: u64 = 10_000;
+/// Revisions before the present from which a node can resume when this service has just started. Half of what the store
+/// retains at least, so that a compaction during the replay does not cut it off.
+const REPLAY: u64 = 5_000;
 /// Pause before a feed that failed begins again.
 const PAUSE: Duration = Duration::from_millis(200);
 
