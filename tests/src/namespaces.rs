@@ -226,8 +226,10 @@ impl NamespaceCluster {
             self.launch_control()?;
         }
         let address = format!("{}:6443", self.control_address());
+        // The port is bound before the certificates are made.
+        let kubeconfig = self.data_dir().join("admin.kubeconfig");
         crate::command::wait_until("the control service listens", Duration::from_secs(20), || {
-            Ok(std::net::TcpStream::connect(&address).is_ok())
+            Ok(kubeconfig.exists() && std::net::TcpStream::connect(&address).is_ok())
         })
         .with_context(|| self.control().log_tail())?;
         self.publish_kubeconfig()
@@ -290,6 +292,9 @@ impl NamespaceCluster {
             let text = String::from_utf8_lossy(&output.stdout);
             // Each kubectl is a process of some 50 ms of work, which the nodes need more while they start.
             std::thread::sleep(Duration::from_millis(150));
+            if !self.is_running() {
+                bail!("a program of the cluster ended");
+            }
             Ok(text.lines().filter(|line| *line == "True").count() == self.spec().nodes)
         });
         ready.with_context(|| {
