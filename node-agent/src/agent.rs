@@ -54,14 +54,15 @@ impl Agent {
 
         let netlink = Netlink::open().context("netlink socket")?;
         let network = NodeNetwork::prepare(netlink.clone(), &config).await?;
-        let journal = Journal::open(&config.state_dir)?;
+        let in_use = !netlink.links_with_prefix(cni::HOST_PREFIX).await?.is_empty();
+        let journal = Journal::open(&config.state_dir, in_use)?;
         let (endpoints, adopted) = Endpoints::adopt(journal.clone(), network.clone()).await?;
-        let (dataplane, flow_events) = start_dataplane(&config, endpoints).await?;
+        let (dataplane, programs, flow_events) = start_dataplane(&config, endpoints).await?;
 
         let (reports, reports_to_send) = mpsc::channel(QUEUE);
         let (events, events_to_send) = mpsc::channel(QUEUE);
         let pods = Pods::start(pods_config(&config), reports, events);
-        let endpoints = start_cni(&config, adopted, &dataplane, &pods).await?;
+        let endpoints = start_cni(&config, adopted, &dataplane, programs, &pods).await?;
 
         let flows = dataplane::follow_flows(flow_events, dataplane.clone()).context("flow records")?;
         let source = network.clone();
@@ -117,7 +118,7 @@ fn lock(run_dir: &Path) -> anyhow::Result<Flock<File>> {
 }
 
 /// Loads the programs, and begins from what the maps hold.
-async fn start_dataplane(config: &Config, endpoints: Vec<(LocalEndpoint, String)>) -> anyhow::Result<(Dataplane, Events)> {
+async fn start_dataplane(config: &Config, endpoints: Vec<(LocalEndpoint, String)>) -> anyhow::Result<(Dataplane, Arc<skep_dataplane::Dataplane>, Events)> {
     let addr = |ipv4| config.address(ipv4).map_or(Addr::NONE, Addr::from);
     let options = Options {
         bpf_dir: config.bpf_dir.clone(),
@@ -151,8 +152,9 @@ async fn start_dataplane(config: &Config, endpoints: Vec<(LocalEndpoint, String)
                 loaded.detach_pod(ifindex).with_context(|| format!("pinned links of interface {ifindex}"))?;
             }
         }
-        let dataplane = Dataplane::start(Start { dataplane: loaded, index, endpoints: count, run_dir })?;
-        Ok((dataplane, events))
+        let loaded = Arc::new(loaded);
+        let dataplane = Dataplane::start(Start { dataplane: Arc::clone(&loaded), index, endpoints: count, run_dir })?;
+        Ok((dataplane, loaded, events))
     })
     .await
     .context("load the dataplane")?
@@ -176,13 +178,14 @@ async fn start_cni(
     config: &Config,
     adopted: Adopted,
     dataplane: &Dataplane,
+    programs: Arc<skep_dataplane::Dataplane>,
     pods: &Pods,
 ) -> anyhow::Result<Endpoints> {
     let lookup: PodLookup = {
         let pods = pods.clone();
         Arc::new(move |namespace, name, uid| pod_facts(&*pods.pod(namespace, name)?, uid))
     };
-    let endpoints = adopted.endpoints(dataplane.clone(), lookup);
+    let endpoints = adopted.endpoints(dataplane.clone(), programs, lookup);
     cni::serve(&config.cni_socket(), endpoints.clone()).context("CNI socket")?;
     // After the socket is there: no DEL can come between.
     cni::collect_missed_deletes(&endpoints, &config.state_dir).await.context("notes of removed sandboxes")?;

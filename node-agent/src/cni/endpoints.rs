@@ -23,9 +23,20 @@ pub enum CniError {
     /// No interfaces, addresses or routes.
     #[error(transparent)]
     Plumbing(#[from] PlumbingError),
-    /// No programs or map entries.
+    /// No map entries.
     #[error(transparent)]
     Dataplane(#[from] DataplaneError),
+    /// The programs could not be put on its interface.
+    #[error("attach programs to {ifname}: {source}")]
+    Attach {
+        /// The interface.
+        ifname: String,
+        /// Why.
+        source: skep_dataplane::Error,
+    },
+    /// The work was cut short.
+    #[error("cut short: {0}")]
+    Task(tokio::task::JoinError),
     /// CHECK: the sandbox has no network.
     #[error("sandbox {0} has no network")]
     Unknown(String),
@@ -63,6 +74,7 @@ pub struct Endpoints {
     journal: Journal,
     network: NodeNetwork,
     dataplane: Dataplane,
+    programs: Arc<skep_dataplane::Dataplane>,
     lookup: PodLookup,
     /// One request at a time for each sandbox.
     locks: Arc<StdMutex<HashMap<String, Arc<Mutex<()>>>>>,
@@ -173,10 +185,26 @@ impl Endpoints {
         let pair = self.network.create(allocation, ifname).await?;
         let index = pair.link.index;
         self.indexes().insert(allocation.owner.container.clone(), index);
-        // Before the interface is up: no packet passes that policies do not judge.
-        self.dataplane.add_endpoint(local_endpoint(allocation, index), pair.host.clone()).await?;
-        self.network.connect(&pair, allocation, ifname).await?;
+        // All before the node's side is up: no packet passes that policies do not judge.
+        let (written, attached, furnished) = tokio::join!(
+            self.dataplane.add_endpoint(local_endpoint(allocation, index)),
+            self.attach(pair.host.clone(), index),
+            self.network.furnish(&pair, allocation, ifname),
+        );
+        written?;
+        attached?;
+        furnished?;
+        self.network.open(&pair, allocation).await?;
         Ok(pair)
+    }
+
+    /// On a thread that may wait: the kernel lets a packet's time pass before it returns.
+    async fn attach(&self, ifname: String, index: u32) -> Result<(), CniError> {
+        let programs = Arc::clone(&self.programs);
+        let task = tokio::task::spawn_blocking(move || {
+            programs.attach_pod(&ifname, index).map_err(|source| CniError::Attach { ifname, source })
+        });
+        task.await.unwrap_or_else(|problem| Err(CniError::Task(problem)))
     }
 
     /// Undoes whatever exists of a sandbox's network.
@@ -272,11 +300,17 @@ pub struct Adopted {
 impl Adopted {
     /// Goes on from there.
     #[must_use]
-    pub fn endpoints(self, dataplane: Dataplane, lookup: PodLookup) -> Endpoints {
+    pub fn endpoints(
+        self,
+        dataplane: Dataplane,
+        programs: Arc<skep_dataplane::Dataplane>,
+        lookup: PodLookup,
+    ) -> Endpoints {
         Endpoints {
             journal: self.journal,
             network: self.network,
             dataplane,
+            programs,
             lookup,
             locks: Arc::default(),
             indexes: Arc::new(StdMutex::new(self.indexes)),

@@ -1,10 +1,11 @@
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use skep_agent_core::ipam::{Ipam, IpamError};
 use tokio::sync::Mutex;
+use tracing::warn;
 
 /// Name of the file in the state directory.
 const FILE: &str = "ipam.json";
@@ -33,7 +34,10 @@ pub enum JournalError {
     Ipam(#[from] IpamError),
 }
 
-/// The node's [`Ipam`], on disk before it has effects.
+/// The node's [`Ipam`], in its file before it has effects.
+///
+/// The file outlives the agent, not a loss of power: it is never forced to the disk, which would take longer than all the
+/// rest of an ADD. Nothing that it speaks of outlives a loss of power either.
 #[derive(Clone, Debug)]
 pub struct Journal {
     path: Arc<PathBuf>,
@@ -41,15 +45,21 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Reads the journal, or begins one.
+    /// Reads the journal, or begins one. A damaged one is begun anew when nothing is `in_use`, as after a loss of power.
     ///
     /// # Errors
     /// [`JournalError`].
-    pub fn open(state_dir: &Path) -> Result<Self, JournalError> {
+    pub fn open(state_dir: &Path, in_use: bool) -> Result<Self, JournalError> {
         let path = state_dir.join(FILE);
         let ipam = match fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text)
-                .map_err(|source| JournalError::Damaged { path: path.clone(), source })?,
+            Ok(text) => match serde_json::from_slice(&text) {
+                Ok(ipam) => ipam,
+                Err(problem) if !in_use => {
+                    warn!(path = %path.display(), %problem, "a damaged journal of addresses is begun anew");
+                    Ipam::default()
+                }
+                Err(source) => return Err(JournalError::Damaged { path, source }),
+            },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ipam::default(),
             Err(source) => return Err(JournalError::Io { path, source }),
         };
@@ -61,7 +71,7 @@ impl Journal {
         look(&*self.ipam.lock().await)
     }
 
-    /// Changes it. The change has reached the disk when this returns; after an error nothing has changed.
+    /// Changes it. The change is in the file when this returns; after an error nothing has changed.
     ///
     /// # Errors
     /// [`JournalError`].
@@ -82,15 +92,33 @@ impl Journal {
     }
 }
 
-/// Replaces a file as a whole; a crash leaves the old or the new one.
+/// Replaces a file as a whole: whoever reads it finds the old one or the new one.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("new");
-    let mut file = File::create(&temporary)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    match path.parent() {
-        Some(dir) => File::open(dir)?.sync_all(),
-        None => Ok(()),
+    fs::write(&temporary, text)?;
+    fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_was_changed_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::open(dir.path(), true).unwrap();
+        assert!(matches!(journal.change(|ipam| ipam.set_ranges(&[])).await, Err(JournalError::Ipam(IpamError::NoRange))));
+        assert!(!dir.path().join(FILE).exists(), "a change that failed was written");
+        journal.change(|ipam| ipam.set_ranges(&["10.0.0.0/24".parse().unwrap()])).await.unwrap();
+        let again = Journal::open(dir.path(), true).unwrap();
+        assert!(again.read(Ipam::has_ranges).await);
+    }
+
+    #[test]
+    fn a_damaged_journal_is_forgotten_only_when_nothing_is_in_use() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(FILE), "{\"pools\":[").unwrap();
+        assert!(matches!(Journal::open(dir.path(), true), Err(JournalError::Damaged { .. })));
+        Journal::open(dir.path(), false).unwrap();
     }
 }

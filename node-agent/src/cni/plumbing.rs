@@ -95,7 +95,7 @@ impl NodeNetwork {
         if ipv4 { self.source4 } else { self.source6 }
     }
 
-    /// Makes the interface pair, and sees to the pod's side but for what needs the other side: `connect` does that.
+    /// Makes the interface pair, both sides down.
     ///
     /// # Errors
     /// [`PlumbingError`].
@@ -122,11 +122,33 @@ impl NodeNetwork {
         Ok(Pair { host, link, pod_mac, pod })
     }
 
-    /// Brings both sides up, with addresses, neighbours and routes.
+    /// The pod's side: up, with addresses, neighbours and routes. No packet passes before [`NodeNetwork::open`].
     ///
     /// # Errors
     /// [`PlumbingError`].
-    pub(super) async fn connect(&self, pair: &Pair, allocation: &Allocation, ifname: &str) -> Result<(), PlumbingError> {
+    pub(super) async fn furnish(&self, pair: &Pair, allocation: &Allocation, ifname: &str) -> Result<(), PlumbingError> {
+        let pod = &pair.pod;
+        pod.set_up(LOOPBACK_INDEX).await?;
+        let inside = pod.link(ifname).await?.ok_or_else(|| PlumbingError::Vanished(ifname.to_owned()))?;
+        pod.set_up(inside.index).await?;
+        for addr in allocation.addresses() {
+            pod.add_host_address(inside.index, addr).await?;
+            let (gateway, everywhere) = match addr {
+                IpAddr::V4(_) => (IpAddr::V4(GATEWAY4), Cidr::ALL_IPV4),
+                IpAddr::V6(_) => (IpAddr::V6(GATEWAY6), Cidr::ALL_IPV6),
+            };
+            pod.add_neighbour(inside.index, gateway, pair.link.mac).await?;
+            let (gateway, ifindex) = (Some(gateway), Some(inside.index));
+            pod.set_route(&Route { destination: everywhere, gateway, ifindex, source: None, onlink: true }).await?;
+        }
+        Ok(())
+    }
+
+    /// The node's side: up, with neighbours and routes. From now on packets pass.
+    ///
+    /// # Errors
+    /// [`PlumbingError`].
+    pub(super) async fn open(&self, pair: &Pair, allocation: &Allocation) -> Result<(), PlumbingError> {
         let index = pair.link.index;
         self.netlink.set_up(index).await?;
         for addr in allocation.addresses() {
@@ -135,21 +157,6 @@ impl NodeNetwork {
             let destination = Cidr::host(addr);
             let route = Route { destination, gateway: None, ifindex: Some(index), source, onlink: false };
             self.netlink.set_route(&route).await?;
-        }
-        pair.pod.set_up(LOOPBACK_INDEX).await?;
-        let inside = pair.pod.link(ifname).await?.ok_or_else(|| PlumbingError::Vanished(ifname.to_owned()))?;
-        pair.pod.set_up(inside.index).await?;
-        for addr in allocation.addresses() {
-            pair.pod.add_host_address(inside.index, addr).await?;
-            let (gateway, everywhere) = match addr {
-                IpAddr::V4(_) => (IpAddr::V4(GATEWAY4), Cidr::new(IpAddr::from([0u8; 4]), 0)),
-                IpAddr::V6(_) => (IpAddr::V6(GATEWAY6), Cidr::new(IpAddr::from([0u8; 16]), 0)),
-            };
-            let Ok(destination) = everywhere else { continue };
-            pair.pod.add_neighbour(inside.index, gateway, pair.link.mac).await?;
-            let gateway = Some(gateway);
-            let route = Route { destination, gateway, ifindex: Some(inside.index), source: None, onlink: true };
-            pair.pod.set_route(&route).await?;
         }
         Ok(())
     }

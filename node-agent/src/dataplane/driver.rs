@@ -27,14 +27,6 @@ const LAST_RETRY: Duration = Duration::from_secs(60);
 /// A local pod could not be connected.
 #[derive(Debug, thiserror::Error)]
 pub enum DataplaneError {
-    /// The programs could not be put on its interface.
-    #[error("attach programs to {ifname}: {source}")]
-    Attach {
-        /// The interface.
-        ifname: String,
-        /// Why.
-        source: skep_dataplane::Error,
-    },
     /// Its entry is not in the map.
     #[error("the endpoint could not be written to the maps: {0}")]
     NotWritten(String),
@@ -46,14 +38,14 @@ pub enum DataplaneError {
 enum Command {
     BeginStream(oneshot::Sender<u64>),
     Event(Box<WatchEvent>),
-    AddEndpoint { endpoint: LocalEndpoint, ifname: String, answer: oneshot::Sender<Result<(), DataplaneError>> },
+    AddEndpoint { endpoint: LocalEndpoint, answer: oneshot::Sender<Result<(), DataplaneError>> },
     RemoveEndpoint { ifindex: u32, answer: oneshot::Sender<()> },
 }
 
 /// What the driver begins with.
 pub struct Start {
     /// The loaded programs.
-    pub dataplane: skep_dataplane::Dataplane,
+    pub dataplane: Arc<skep_dataplane::Dataplane>,
     /// An index that has adopted what the maps hold, and the endpoints that are there.
     pub index: Index,
     /// How many endpoints these are.
@@ -101,18 +93,18 @@ impl Dataplane {
         Ok(Self { commands, status, names, routes })
     }
 
-    /// Gives a pod's interface its map entries and programs. Packets pass when this has returned.
+    /// Gives a pod's interface its map entries.
     ///
     /// # Errors
     /// [`DataplaneError`]; the pod has no network then.
-    pub async fn add_endpoint(&self, endpoint: LocalEndpoint, ifname: String) -> Result<(), DataplaneError> {
+    pub async fn add_endpoint(&self, endpoint: LocalEndpoint) -> Result<(), DataplaneError> {
         let (answer, answered) = oneshot::channel();
-        let command = Command::AddEndpoint { endpoint, ifname, answer };
+        let command = Command::AddEndpoint { endpoint, answer };
         self.commands.send(command).await.map_err(|_| DataplaneError::Ended)?;
         answered.await.map_err(|_| DataplaneError::Ended)?
     }
 
-    /// Takes them away.
+    /// Takes them away, and unpins the programs.
     ///
     /// # Errors
     /// [`DataplaneError::Ended`].
@@ -179,7 +171,7 @@ impl DataplaneSink for Dataplane {
 }
 
 struct Driver {
-    dataplane: skep_dataplane::Dataplane,
+    dataplane: Arc<skep_dataplane::Dataplane>,
     index: Index,
     endpoints: usize,
     commands: mpsc::Receiver<Command>,
@@ -201,7 +193,7 @@ struct Driver {
 /// Answers that wait for the batch's writes.
 #[derive(Default)]
 struct Answers {
-    added: Vec<(u32, String, oneshot::Sender<Result<(), DataplaneError>>)>,
+    added: Vec<(u32, oneshot::Sender<Result<(), DataplaneError>>)>,
     removed: Vec<oneshot::Sender<()>>,
 }
 
@@ -270,8 +262,8 @@ impl Driver {
                     self.index.reject(&invalid);
                 }
             },
-            Command::AddEndpoint { endpoint, ifname, answer } => {
-                answers.added.push((endpoint.ifindex, ifname, answer));
+            Command::AddEndpoint { endpoint, answer } => {
+                answers.added.push((endpoint.ifindex, answer));
                 self.endpoints += 1;
                 self.index.endpoint_added(endpoint);
             }
@@ -350,12 +342,9 @@ impl Driver {
     }
 
     fn answer(&mut self, answers: &mut Answers) {
-        for (ifindex, ifname, answer) in answers.added.drain(..) {
+        for (ifindex, answer) in answers.added.drain(..) {
             let result = match self.dataplane.maps().endpoints.get(&ifindex) {
-                Ok(Some(_)) => self
-                    .dataplane
-                    .attach_pod(&ifname, ifindex)
-                    .map_err(|source| DataplaneError::Attach { ifname, source }),
+                Ok(Some(_)) => Ok(()),
                 Ok(None) => {
                     let problem = self.status.borrow().problem.clone();
                     Err(DataplaneError::NotWritten(problem.unwrap_or_else(|| "not asked for".to_owned())))

@@ -1,5 +1,5 @@
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use skep_abi::Addr;
@@ -14,6 +14,11 @@ pub struct Cidr {
 }
 
 impl Cidr {
+    /// Every IPv4 address.
+    pub const ALL_IPV4: Self = Self { addr: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix_len: 0 };
+    /// Every IPv6 address.
+    pub const ALL_IPV6: Self = Self { addr: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix_len: 0 };
+
     /// The prefix of `prefix_len` bits that holds `addr`.
     ///
     /// # Errors
