@@ -252,19 +252,19 @@ async fn a_restart_of_the_agent_restarts_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_sandbox_is_replaced_and_a_death_noticed_at_once() {
+async fn lost_containers_and_sandboxes_are_replaced() {
     let Some(containerd) = Containerd::start() else { return };
     let world = World::start(&containerd);
     let pod = pod("lost", "sleep 1000", json!({}), json!({}));
     world.run(&pod);
     let status = world.ready("lost").await;
     let id = container(&status).container_id.clone().unwrap();
-    let began = Instant::now();
     let (killed, output) = containerd.ctr(&["tasks", "kill", "-s", "SIGKILL", id.trim_start_matches("containerd://")]);
     assert!(killed, "{output}");
-    world.wait("lost", "seen dead", |report| (condition(&report.status, "Ready") == "False").then_some(())).await;
-    println!("death noticed after {:?}", began.elapsed());
-    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    let died = world
+        .wait("lost", "seen dead", |report| container(&report.status).state.clone()?.terminated?.finished_at)
+        .await;
+    println!("death noticed after {:?}", jiff::Timestamp::now().duration_since(died.0));
     world.wait("lost", "restarted", |report| (container(&report.status).restart_count == 1).then_some(())).await;
     world.ready("lost").await;
     let sandbox = world.pods.sandboxes().await.unwrap().remove(0);

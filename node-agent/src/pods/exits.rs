@@ -1,7 +1,9 @@
 //! containerd's own event stream, for the moment at which a container ends. Other runtimes have none, and the list of
 //! every second is what remains.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -42,10 +44,13 @@ struct TaskExit {
     id: String,
 }
 
-/// Sends the id of each container and sandbox whose main process has ended, as long as somebody listens.
-pub(super) async fn watch(socket: PathBuf, exited: mpsc::UnboundedSender<String>) {
+/// Sends the id of each container and sandbox whose main process has ended, as long as somebody listens. `connected`
+/// tells whether the stream is there now.
+pub(super) async fn watch(socket: PathBuf, exited: mpsc::UnboundedSender<String>, connected: Arc<AtomicBool>) {
     while !exited.is_closed() {
-        match subscribe(&socket, &exited).await {
+        let result = subscribe(&socket, &exited, &connected).await;
+        connected.store(false, Ordering::Relaxed);
+        match result {
             Ok(()) => {}
             Err(status) if status.code() == Code::Unimplemented => {
                 tracing::info!("the runtime has no event stream; ends of containers are found by listing");
@@ -57,7 +62,7 @@ pub(super) async fn watch(socket: PathBuf, exited: mpsc::UnboundedSender<String>
     }
 }
 
-async fn subscribe(socket: &std::path::Path, exited: &mpsc::UnboundedSender<String>) -> Result<(), Status> {
+async fn subscribe(socket: &Path, exited: &mpsc::UnboundedSender<String>, connected: &AtomicBool) -> Result<(), Status> {
     let mut client = tonic::client::Grpc::new(channel(socket));
     client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
     let codec = tonic_prost::ProstCodec::<SubscribeRequest, Envelope>::default();
@@ -66,12 +71,14 @@ async fn subscribe(socket: &std::path::Path, exited: &mpsc::UnboundedSender<Stri
     let filter = "topic==\"/tasks/exit\",namespace==\"k8s.io\"".to_owned();
     let request = Request::new(SubscribeRequest { filters: vec![filter] });
     let mut stream = client.server_streaming(request, path, codec).await?.into_inner();
+    connected.store(true, Ordering::Relaxed);
     while let Some(envelope) = stream.message().await? {
         let Some(event) = envelope.event.filter(|event| event.type_url.ends_with("containerd.events.TaskExit")) else {
             continue;
         };
         match TaskExit::decode(event.value.as_slice()) {
             Ok(exit) if exit.id == exit.container_id => {
+                tracing::debug!(id = exit.id, "a container has ended");
                 if exited.send(exit.container_id).is_err() {
                     return Ok(());
                 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -10,44 +11,53 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::exits;
 use super::manager::Shared;
 use super::reader::Lists;
-use super::runtime::RuntimeError;
 use super::worker::Message;
 
-/// Two list calls for the whole node.
+/// Two list calls for the whole node, where ends of containers are found by listing.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// And where the runtime tells of them.
+const BACKSTOP: Duration = Duration::from_secs(5);
 /// Every so often all pods hear what is there, changed or not.
 const REPEAT: Duration = Duration::from_secs(60);
-/// The runtime tells an exit before its own lists show it.
+/// The runtime tells an exit before its own lists show it: how soon to look again, and how often.
 const LISTS_LAG: Duration = Duration::from_millis(25);
-const MAX_LAGS: u32 = 40;
+const MAX_LOOKS: u32 = 30;
 
 /// Runs until the pods are dropped.
 pub(super) async fn run(shared: std::sync::Weak<Shared>, socket: std::path::PathBuf) {
     let (sender, mut exited) = mpsc::unbounded_channel();
-    let _exits = tokio::task::JoinSet::from_iter([exits::watch(socket, sender)]);
+    let connected = Arc::new(AtomicBool::new(false));
+    let _exits = tokio::task::JoinSet::from_iter([exits::watch(socket, sender, Arc::clone(&connected))]);
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut known: HashMap<String, Vec<(String, i32)>> = HashMap::new();
+    let mut awaited = Awaited::default();
     let mut repeated = Instant::now();
+    let mut listed: Option<Instant> = None;
     let mut failing = false;
     loop {
-        let mut ids = HashSet::new();
         tokio::select! {
-            _ = ticks.tick() => {}
-            Some(id) = exited.recv() => {
-                ids.insert(id);
+            _ = ticks.tick() => {
+                let recent = listed.is_some_and(|listed| listed.elapsed() < BACKSTOP);
+                if recent && connected.load(Ordering::Relaxed) {
+                    continue;
+                }
             }
+            Some(id) = exited.recv() => awaited.add(id),
+            () = tokio::time::sleep(awaited.delay()), if !awaited.ids.is_empty() => {}
         }
         while let Ok(id) = exited.try_recv() {
-            ids.insert(id);
+            awaited.add(id);
         }
         let Some(shared) = shared.upgrade() else { return };
-        match list(&shared, &ids).await {
+        match shared.context.reader.list().await {
             Ok(lists) => {
+                listed = Some(Instant::now());
                 if failing {
                     tracing::info!("the container runtime answers again");
                 }
                 failing = false;
+                awaited.look(&lists);
                 let repeat = repeated.elapsed() >= REPEAT;
                 if repeat {
                     repeated = Instant::now();
@@ -64,16 +74,30 @@ pub(super) async fn run(shared: std::sync::Weak<Shared>, socket: std::path::Path
     }
 }
 
-/// Lists until none of the exited ones is listed as running.
-async fn list(shared: &Arc<Shared>, exited: &HashSet<String>) -> Result<Lists, RuntimeError> {
-    let mut lags = 0;
-    loop {
-        let lists = shared.context.reader.list().await?;
-        if lags == MAX_LAGS || !exited.iter().any(|id| lists.is_running(id)) {
-            return Ok(lists);
+/// Containers that have ended and are still listed as running.
+#[derive(Default)]
+struct Awaited {
+    ids: HashSet<String>,
+    looks: u32,
+}
+
+impl Awaited {
+    fn add(&mut self, id: String) {
+        self.ids.insert(id);
+        self.looks = 0;
+    }
+
+    fn delay(&self) -> Duration {
+        LISTS_LAG * self.looks.clamp(1, 4)
+    }
+
+    fn look(&mut self, lists: &Lists) {
+        self.ids.retain(|id| lists.is_running(id));
+        self.looks += 1;
+        if self.looks > MAX_LOOKS {
+            // The list of every second finds it.
+            self.ids.clear();
         }
-        lags += 1;
-        tokio::time::sleep(LISTS_LAG).await;
     }
 }
 

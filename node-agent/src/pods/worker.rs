@@ -112,6 +112,7 @@ impl Worker {
     }
 
     async fn carry_out(&mut self, command: Command) {
+        tracing::debug!(uid = %self.uid, ?command);
         match command {
             Command::Report(report) => self.report(*report).await,
             Command::Event(event) => self.event(event).await,

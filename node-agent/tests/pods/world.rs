@@ -133,14 +133,14 @@ impl Drop for Containerd {
             self.ctr(&["tasks", "rm", "-f", id]);
         }
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.process.id()).unwrap());
-        drop(nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM));
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         drop(self.process.wait());
         let dir = self.dir.path().to_owned();
         end_shims(&dir);
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let points: Vec<&str> = table.lines().filter_map(|line| line.split(' ').nth(4)).collect();
         for point in points.into_iter().rev().filter(|point| Path::new(point).starts_with(&dir)) {
-            drop(nix::mount::umount2(point, nix::mount::MntFlags::MNT_DETACH));
+            let _ = nix::mount::umount2(point, nix::mount::MntFlags::MNT_DETACH);
         }
         remove_cgroups(&self.cgroup);
     }
@@ -154,7 +154,7 @@ fn end_shims(dir: &Path) {
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let words: Vec<String> = command.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         if words.first().is_some_and(|program| program.contains("containerd-shim")) && words.contains(&socket) {
-            drop(nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL));
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
         }
     }
 }
@@ -188,6 +188,9 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn start(containerd: &Containerd) -> Self {
+        // RUST_LOG shows what a failing test did.
+        let filter = tracing_subscriber::EnvFilter::from_default_env();
+        drop(tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init());
         let (reports, mut report) = mpsc::channel::<PodReport>(16);
         let (events, mut event) = mpsc::channel(16);
         let seen = Arc::new(Mutex::new(Seen::default()));

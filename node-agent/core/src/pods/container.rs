@@ -78,6 +78,8 @@ pub fn log_path(container: &str, attempt: u32) -> String {
 }
 
 /// What, when it changes, makes a running container be replaced: its name and image are all that may change.
+///
+/// Containers carry the value: computing it differently would restart every container when the agent is upgraded.
 #[must_use]
 pub fn hash(container: &Container) -> String {
     let mut hasher = Sha256::new();

@@ -301,14 +301,14 @@ impl Machine {
     pub(super) fn exit_code(&self, container: &str) -> Option<i32> {
         const KILLED: i32 = 137;
         let slot = self.slots.get(container);
+        let last = slot.and_then(|slot| slot.last_exit.as_ref()).map(|exit| exit.exit_code);
         match self.latest(container).map(|record| &record.state) {
             Some(ContainerState::Exited(exit)) => Some(exit.code),
             Some(ContainerState::Running { .. } | ContainerState::Unknown) => None,
-            Some(ContainerState::Created) | None => {
-                let slot = slot?;
-                slot.attempt?;
-                Some(slot.last_exit.as_ref().map_or(KILLED, |exit| exit.exit_code))
-            }
+            // About to start.
+            Some(ContainerState::Created) if self.latest_in_sandbox(container).is_some() => None,
+            Some(ContainerState::Created) => last,
+            None => slot?.attempt.map(|_| last.unwrap_or(KILLED)),
         }
     }
 

@@ -247,14 +247,16 @@ fn a_pod_that_runs_already_is_taken_over() {
 
 #[test]
 fn a_container_that_was_made_but_not_started_is_started() {
-    let mut before = World::new(json!({}));
-    before.unanswered = vec!["start"];
-    before.begin();
-    assert_eq!(before.held.containers[0].state, ContainerState::Created);
-    let mut world = World::of((*before.machine.pod).clone(), before.held.clone());
-    world.begin();
-    assert_eq!(world.asked, ["write volumes", "start app"]);
-    assert_eq!(world.container("app").restart_count, 0);
+    for policy in ["Always", "Never"] {
+        let mut before = World::new(json!({"restartPolicy": policy}));
+        before.unanswered = vec!["start"];
+        before.begin();
+        assert_eq!(before.held.containers[0].state, ContainerState::Created);
+        let mut world = World::of((*before.machine.pod).clone(), before.held.clone());
+        world.begin();
+        assert_eq!(world.asked, ["write volumes", "start app"]);
+        assert_eq!(world.container("app").restart_count, 0);
+    }
 }
 
 #[test]
