@@ -6,6 +6,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::api::schema::prefix;
+
 /// At most so many duplicates are remembered; a text can hold a million.
 const MAX_DUPLICATES: usize = 32;
 
@@ -42,15 +44,25 @@ pub(super) fn depth_exceeds(text: &[u8], limit: usize) -> bool {
 pub(super) fn parse(text: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     let duplicates = RefCell::new(Vec::new());
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = Node { path: String::new(), duplicates: &duplicates }.deserialize(&mut deserializer)?;
+    let value = Node { duplicates: &duplicates }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok((value, duplicates.into_inner()))
 }
 
-/// Seed of one value at `path`.
+/// Seed of one value. Duplicates are noted relative to it; each level puts its own part in front on the way out.
+#[derive(Clone, Copy)]
 struct Node<'a> {
-    path: String,
     duplicates: &'a RefCell<Vec<String>>,
+}
+
+impl Node<'_> {
+    fn count(self) -> usize {
+        self.duplicates.borrow().len()
+    }
+
+    fn prefix(self, from: usize, part: impl Fn() -> String) {
+        prefix(&mut self.duplicates.borrow_mut()[from..], part);
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Node<'_> {
@@ -99,25 +111,25 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
-            let path = format!("{}[{}]", self.path, items.len());
-            match seq.next_element_seed(Node { path, duplicates: self.duplicates })? {
-                Some(item) => items.push(item),
-                None => return Ok(Value::Array(items)),
-            }
+            let before = self.count();
+            let Some(item) = seq.next_element_seed(self)? else { return Ok(Value::Array(items)) };
+            self.prefix(before, || format!("[{}]", items.len()));
+            items.push(item);
         }
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = access.next_key::<String>()? {
-            let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
+            let before = self.count();
+            let value = access.next_value_seed(self)?;
+            self.prefix(before, || key.clone());
             if map.contains_key(&key) {
                 let mut duplicates = self.duplicates.borrow_mut();
-                if duplicates.len() < MAX_DUPLICATES && !duplicates.contains(&path) {
-                    duplicates.push(path.clone());
+                if duplicates.len() < MAX_DUPLICATES && !duplicates.contains(&key) {
+                    duplicates.push(key.clone());
                 }
             }
-            let value = access.next_value_seed(Node { path, duplicates: self.duplicates })?;
             map.insert(key, value);
         }
         Ok(Value::Object(map))

@@ -28,6 +28,21 @@ fn strict_names_unknown_and_duplicate_fields() {
 }
 
 #[test]
+fn paths_of_unknown_and_duplicate_fields_are_whole() {
+    let text = r#"{"metadata":{"labels":{"a":"1","a":"2"}},"spec":{"template":{"spec":{"containers":[{"name":"x"},
+        {"name":"y","ports":[{"port":1,"containerPort":1,"containerPort":2}]}]}}}}"#;
+    let decoded = decode_text(text, FieldValidation::Warn).unwrap();
+    assert_eq!(
+        decoded.warnings,
+        [
+            "duplicate field \"metadata.labels.a\"",
+            "duplicate field \"spec.template.spec.containers[1].ports[0].containerPort\"",
+            "unknown field \"spec.template.spec.containers[1].ports[0].port\"",
+        ]
+    );
+}
+
+#[test]
 fn wrong_types_are_a_bad_request() {
     let status = decode_text(r#"{"spec":{"replicas":"three"}}"#, FieldValidation::Strict).unwrap_err();
     assert_eq!(

@@ -25,7 +25,8 @@ enum Dialect {
     V3,
 }
 
-static V2: LazyLock<Value> = LazyLock::new(|| {
+/// `GET /openapi/v2` as JSON. Made at every call: whoever serves it keeps the bytes.
+pub fn v2() -> Value {
     let mut paths = Map::new();
     for resource in registry().iter() {
         paths::add(Dialect::V2, resource, &mut paths);
@@ -36,22 +37,20 @@ static V2: LazyLock<Value> = LazyLock::new(|| {
         "paths": paths,
         "definitions": schemas::all(Dialect::V2),
     })
-});
-
-static V2_PROTOBUF: LazyLock<Vec<u8>> = LazyLock::new(|| protobuf::document(&V2));
-
-/// `GET /openapi/v2` as JSON.
-pub fn v2() -> Value {
-    V2.clone()
 }
 
-/// `GET /openapi/v2` as `application/com.github.proto-openapi.spec.v2@v1.0+protobuf`.
+/// `GET /openapi/v2` as `application/com.github.proto-openapi.spec.v2@v1.0+protobuf`. Made at every call.
 pub fn v2_protobuf() -> Vec<u8> {
-    V2_PROTOBUF.clone()
+    protobuf::document(&v2())
 }
 
 /// `GET /openapi/v3`. Each document's address carries a digest of its content, by which clients cache.
 pub fn v3_index() -> Value {
+    static INDEX: LazyLock<Value> = LazyLock::new(index);
+    INDEX.clone()
+}
+
+fn index() -> Value {
     let mut paths = Map::new();
     for (group, version) in registry().group_versions() {
         let Some(document) = v3(group, version) else { continue };
@@ -65,7 +64,7 @@ pub fn v3_index() -> Value {
     json!({"paths": paths})
 }
 
-/// `GET /openapi/v3/api/v1` (empty group) or `/openapi/v3/apis/GROUP/VERSION`; `None` when not served.
+/// `GET /openapi/v3/api/v1` (empty group) or `/openapi/v3/apis/GROUP/VERSION`; `None` when not served. Made at every call.
 pub fn v3(group: &str, version: &str) -> Option<Value> {
     let mut paths = Map::new();
     for resource in registry().iter().filter(|r| r.group == group && r.version == version) {

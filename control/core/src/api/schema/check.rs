@@ -52,7 +52,7 @@ impl Check {
         let mut walk = Walk { schema, unknown: Vec::new(), names: Vec::new(), owner: "" };
         let root_type = schema.get(root);
         match value {
-            Value::Object(map) => walk.object(root_type, map, "")?,
+            Value::Object(map) => walk.object(root_type, map)?,
             other => return Err(TypeFault::Root { found: describe(other), wanted: go_object(root_type) }),
         }
         Ok(Self { unknown: walk.unknown })
@@ -61,6 +61,8 @@ impl Check {
 
 struct Walk<'a> {
     schema: &'a Schema,
+    /// Unknown fields, relative to what is being walked: each level puts its own part in front on the way out, so that
+    /// an object without any costs no paths.
     unknown: Vec<String>,
     /// Field names from the root, for type faults.
     names: Vec<&'static str>,
@@ -69,12 +71,11 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn object(&mut self, kind: &Type, map: &mut Map<String, Value>, path: &str) -> Result<(), TypeFault> {
+    fn object(&mut self, kind: &Type, map: &mut Map<String, Value>) -> Result<(), TypeFault> {
         let mut dropped = Vec::new();
         for (key, value) in map.iter_mut() {
-            let here = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
             let Some(field) = kind.field(key) else {
-                self.unknown.push(here);
+                self.unknown.push(key.clone());
                 dropped.push(key.clone());
                 continue;
             };
@@ -84,7 +85,9 @@ impl Walk<'_> {
             }
             let owner = std::mem::replace(&mut self.owner, kind.name);
             self.names.push(field.name);
-            self.value(&field.shape, value, &here)?;
+            let before = self.unknown.len();
+            self.value(&field.shape, value)?;
+            prefix(&mut self.unknown[before..], || key.clone());
             self.names.pop();
             self.owner = owner;
         }
@@ -94,7 +97,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn value(&mut self, shape: &Shape, value: &mut Value, path: &str) -> Result<(), TypeFault> {
+    fn value(&mut self, shape: &Shape, value: &mut Value) -> Result<(), TypeFault> {
         match (shape, &mut *value) {
             (Shape::Any, _)
             | (Shape::String, Value::String(_))
@@ -123,14 +126,16 @@ impl Walk<'_> {
             },
             (Shape::Object(id), Value::Object(map)) => {
                 let schema = self.schema;
-                self.object(schema.get(*id), map, path)
+                self.object(schema.get(*id), map)
             }
             (Shape::List(inner), Value::Array(items)) => {
                 for (index, item) in items.iter_mut().enumerate() {
                     if item.is_null() {
                         *item = zero(inner);
                     }
-                    self.value(inner, item, &format!("{path}[{index}]"))?;
+                    let before = self.unknown.len();
+                    self.value(inner, item)?;
+                    prefix(&mut self.unknown[before..], || format!("[{index}]"));
                 }
                 Ok(())
             }
@@ -139,7 +144,9 @@ impl Walk<'_> {
                     if item.is_null() {
                         *item = zero(inner);
                     }
-                    self.value(inner, item, &format!("{path}.{key}"))?;
+                    let before = self.unknown.len();
+                    self.value(inner, item)?;
+                    prefix(&mut self.unknown[before..], || key.clone());
                 }
                 Ok(())
             }
@@ -150,6 +157,14 @@ impl Walk<'_> {
                 wanted: go_type(self.schema, shape),
             }),
         }
+    }
+}
+
+/// Puts one more part in front of relative paths.
+pub(in crate::api) fn prefix(paths: &mut [String], part: impl Fn() -> String) {
+    for path in paths {
+        let dot = if path.starts_with('[') { "" } else { "." };
+        *path = format!("{}{dot}{path}", part());
     }
 }
 

@@ -22,6 +22,7 @@ mod parse;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+pub(super) use check::prefix;
 pub use check::{Check, TypeFault};
 
 /// All types, addressed by [`TypeId`].
