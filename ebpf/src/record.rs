@@ -1,11 +1,25 @@
 //! Drop counters and flow events.
 
-use core::ptr;
-
 use aya_ebpf::helpers::bpf_ktime_get_boot_ns;
 use skep_abi::{Direction, FlowEvent, Reason};
 
 use crate::maps;
+
+/// Sets every word of plain data to zero.
+///
+/// The compiler would make a call of this, and the function called writes byte after byte.
+///
+/// # Safety
+///
+/// `value` points to memory that may be written, at a multiple of 4, and all zeroes are valid for it.
+#[inline(always)]
+pub(crate) unsafe fn clear<T>(value: *mut T) {
+    const { assert!(size_of::<T>().is_multiple_of(4) && align_of::<T>() >= 4) };
+    for word in 0..size_of::<T>() / 4 {
+        // SAFETY: within the value, as the caller promises.
+        unsafe { value.cast::<u32>().add(word).write_volatile(0) };
+    }
+}
 
 /// Counts a drop.
 #[inline(always)]
@@ -27,7 +41,7 @@ pub(crate) fn event(fill: impl FnOnce(&mut FlowEvent)) {
         let event = entry.as_mut_ptr();
         // SAFETY: the reservation is as long as a FlowEvent and 8-byte aligned; zeroes are a valid FlowEvent.
         unsafe {
-            ptr::write_bytes(event, 0, 1);
+            clear(event);
             (*event).timestamp = bpf_ktime_get_boot_ns();
             fill(&mut *event);
         }

@@ -10,8 +10,11 @@ impl Addr {
     /// Maps an IPv4 address given in network byte order.
     #[inline(always)]
     pub const fn v4(octets: [u8; 4]) -> Self {
-        let [a, b, c, d] = octets;
-        Self([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
+        // By words: what begins with ten zero bytes would become a call of a byte-wise memset in the kernel object.
+        let words = [0, 0, u32::from_ne_bytes([0, 0, 0xff, 0xff]), u32::from_ne_bytes(octets)];
+        // SAFETY: four words are sixteen bytes, and any bytes are valid.
+        #[allow(unsafe_code, reason = "no safe conversion keeps the words together")]
+        Self(unsafe { core::mem::transmute::<[u32; 4], [u8; 16]>(words) })
     }
 
     /// An IPv6 address given in network byte order.

@@ -1,7 +1,5 @@
 //! Memory of one packet's way through a program, which would not fit on the 512 bytes of its stack.
 
-use core::ptr;
-
 use aya_ebpf::btf_maps::PerCpuArray;
 use aya_ebpf::macros::btf_map;
 use skep_abi::{Addr, Bits, ConnKey, ConnValue, Direction, Endpoint, FlowEvent, Reason, Verdict};
@@ -55,16 +53,16 @@ static SCRATCH: PerCpuArray<Scratch, 1> = PerCpuArray::new();
 #[inline(always)]
 pub(crate) fn get() -> Option<&'static mut Scratch> {
     let memory = SCRATCH.get_ptr_mut(0)?;
-    // SAFETY: this CPU's own entry, which lives as long as the map; the reference is taken once a run. What Scratch holds
-    // is valid for any bits except Packet's `v6` and `part`, which are written before they are read.
+    // SAFETY: this CPU's own entry, which lives as long as the map; the reference is taken once a run. It begins as zeroes
+    // and is only ever written as a Scratch: what it holds is valid, if of an earlier packet.
     unsafe {
-        (*memory).service = Addr::NONE;
+        record::clear(&raw mut (*memory).service);
+        record::clear(&raw mut (*memory).key);
         (*memory).service_port_be = 0;
         (*memory).list = 0;
         (*memory).rule = NO_RULE;
         (*memory).identity = 0;
-        ptr::write_bytes(&raw mut (*memory).packet, 0, 1);
-        ptr::write_bytes(&raw mut (*memory).key, 0, 1);
+        (*memory).packet.proto = 0;
         Some(&mut *memory)
     }
 }

@@ -81,7 +81,7 @@ pub fn advance(value: &mut ConnValue, packet: &Packet, direction: Direction, now
             conn_flags::FIN_RX
         }
     };
-    if packet.proto == proto::TCP && packet.has_l4() {
+    if packet.proto == proto::TCP && packet.has_l4() && value.state != ConnState::Closed as u8 {
         let flags = packet.flags_or_type;
         if flags & tcp_flags::FIN != 0 {
             value.flags |= fin;
@@ -118,3 +118,6 @@ pub fn lifetime(protocol: u8, state: u8) -> u64 {
     seconds * SECOND
 }
 
+
+#[cfg(test)]
+mod tests;

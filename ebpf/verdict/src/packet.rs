@@ -379,3 +379,6 @@ pub fn is_link_local(addr: &Addr) -> bool {
 pub fn is_unspecified(addr: &Addr) -> bool {
     addr.0 == [0; 16]
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,3 +150,6 @@ fn finish(sum: u32) -> u16 {
     !(sum as u16)
 }
 
+
+#[cfg(test)]
+mod tests;

@@ -6,11 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aya::Ebpf;
 use aya::programs::ProgramFd;
-use skep_abi::Config;
+use skep_abi::{Config, Direction};
 
 use crate::object::{self, FROM_POD, Features, ProgramInfo, SOCKET_HOOKS, TO_POD};
 use crate::pins::{Pins, PodHook};
 use crate::sys::{AttachType, Target};
+use crate::trial::{self, Trial};
 use crate::{Error, Events, Maps, bpffs, clsact, layout, link};
 
 /// What [`Dataplane::open`] needs to know.
@@ -88,6 +89,20 @@ impl Dataplane {
     /// When the kernel does not tell.
     pub fn programs(&self) -> Result<Vec<ProgramInfo>, Error> {
         object::programs(&self.object())
+    }
+
+    /// Runs a pod program in the kernel on a made-up packet, against the maps as they are. Nothing is sent, but counters,
+    /// events and conntrack take the packet for real.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses the packet, as it does one shorter than an Ethernet header.
+    pub fn try_packet(&self, direction: Direction, packet: &[u8], repeat: u32) -> Result<Trial, Error> {
+        let name = match direction {
+            Direction::Ingress => TO_POD,
+            Direction::Egress => FROM_POD,
+        };
+        trial::run(&mut self.object(), name, packet, repeat)
     }
 
     /// A reader of flow events.

@@ -28,6 +28,7 @@ mod prefix_table;
 mod setting;
 mod sys;
 mod table;
+mod trial;
 
 pub use dataplane::{Dataplane, Options};
 pub use drops::{DropCounters, DropTotal};
@@ -38,4 +39,5 @@ pub use object::{Features, ProgramInfo};
 pub use prefix_table::PrefixTable;
 pub use setting::Setting;
 pub use table::Table;
+pub use trial::{Action, Trial};
 

@@ -1,0 +1,50 @@
+use std::time::Duration;
+
+use aya::Ebpf;
+use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
+
+use crate::{Error, object};
+
+/// Room for what a program adds to a packet.
+const HEADROOM: usize = 256;
+
+/// What a program did with a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// What becomes of the packet.
+    pub action: Action,
+    /// The packet as the program left it.
+    pub packet: Vec<u8>,
+    /// Mean time of a run.
+    pub duration: Duration,
+}
+
+/// What a pod program decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Goes on.
+    Pass,
+    /// Ends here.
+    Drop,
+    /// Goes back to the pod.
+    SendBack,
+    /// None of those that Skep's programs give; the number is the kernel's.
+    Other(i32),
+}
+
+/// Runs the program of this name.
+pub(crate) fn run(object: &mut Ebpf, name: &'static str, packet: &[u8], repeat: u32) -> Result<Trial, Error> {
+    let program: &mut SchedClassifier = object::program(object, name)?;
+    let mut out = vec![0; packet.len() + HEADROOM];
+    let options =
+        TestRunOptions { data_in: Some(packet), data_out: Some(&mut out), repeat, ..TestRunOptions::default() };
+    let result = program.test_run(options).map_err(|source| Error::Program { name, source })?;
+    out.truncate(result.data_size_out as usize);
+    let action = match result.return_value.cast_signed() {
+        -1 => Action::Pass,
+        2 => Action::Drop,
+        7 => Action::SendBack,
+        other => Action::Other(other),
+    };
+    Ok(Trial { action, packet: out, duration: result.duration })
+}
