@@ -118,6 +118,27 @@ async fn pods_get_addresses_and_reach_each_other(world: &mut World) {
     assert_eq!(registered["status"]["addresses"][0], json!({"type": "InternalIP", "address": "192.0.2.2"}));
     assert_eq!(plugin.version()["supportedVersions"], json!(["0.3.1", "0.4.0", "1.0.0"]));
 
+    // For whoever reads why this test failed.
+    let mut all_flows = world.flows().await;
+    tokio::spawn(async move {
+        while let Some(record) = all_flows.try_next().await {
+            println!("flow: {record}");
+        }
+    });
+
+    // Until it knows every policy, the node lets no new pod talk.
+    let stream = world.peer.next_dataplane().await;
+    assert_eq!(stream.resume_revision, 0);
+    stream.send(at(9, Wire::SnapshotBegin(dp::SnapshotBegin {}))).await;
+    let shop = dp::Namespace { name: "shop".to_owned(), ..dp::Namespace::default() };
+    stream.send(at(9, Wire::Namespace(shop))).await;
+    stream.send(at(9, Wire::Synced(dp::Synced {}))).await;
+    eventually("synced", async || {
+        let status = world.status().await?;
+        (status["dataplane"]["synced"] == true).then_some(())
+    })
+    .await;
+
     // Pods.
     let (mut web, mut client) = (Pod::new("web"), Pod::new("client"));
     let result = plugin.add(&mut web, "1.0.0");
@@ -144,11 +165,6 @@ async fn pods_get_addresses_and_reach_each_other(world: &mut World) {
     client.expect_answer("127.0.0.1".parse().unwrap(), 8080, "client");
 
     // A Service, from the stream.
-    let stream = world.peer.next_dataplane().await;
-    assert_eq!(stream.resume_revision, 0);
-    stream.send(at(10, Wire::SnapshotBegin(dp::SnapshotBegin {}))).await;
-    let shop = dp::Namespace { name: "shop".to_owned(), ..dp::Namespace::default() };
-    stream.send(at(10, Wire::Namespace(shop))).await;
     for pod in [&web, &client] {
         stream.send(at(10, workload(pod))).await;
     }
@@ -156,12 +172,9 @@ async fn pods_get_addresses_and_reach_each_other(world: &mut World) {
     stream.send(at(10, slice("web-4", &web.addresses[0].to_string(), "web"))).await;
     stream.send(at(10, slice("web-6", &web.addresses[1].to_string(), "web"))).await;
     stream.send(at(10, route("n2", "10.244.2.0/24", "192.0.2.3"))).await;
-    stream.send(at(10, Wire::Synced(dp::Synced {}))).await;
-    eventually("synced", async || {
-        let status = world.status().await?;
-        (status["dataplane"]["synced"] == true).then_some(())
-    })
-    .await;
+    for ip in [CLUSTER_IP, CLUSTER_IP6] {
+        eventually("the Service", async || client.reaches(ip.parse().unwrap(), 80).then_some(())).await;
+    }
     for ip in [CLUSTER_IP, CLUSTER_IP6] {
         client.expect_answer(ip.parse().unwrap(), 80, "web");
         // A pod reaches itself through its Service.

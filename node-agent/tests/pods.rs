@@ -24,7 +24,12 @@ async fn runs_to_completion_and_is_removed() {
     let Some(containerd) = Containerd::start() else { return };
     let world = World::start(&containerd);
     let began = Instant::now();
-    let pod = pod("once", "echo hello from $NAME; sleep 0.2", json!({"env": [{"name": "NAME", "value": "a pod"}]}), json!({"restartPolicy": "Never"}));
+    let pod = pod(
+        "once",
+        "echo hello from $NAME; sleep 0.2",
+        json!({"env": [{"name": "NAME", "value": "a pod"}]}),
+        json!({"restartPolicy": "Never"}),
+    );
     world.run(&pod);
     world.pods.handle(Desired::Synced);
     let status = world.phase("once", "Running").await;
@@ -66,7 +71,10 @@ async fn crashes_are_restarted_with_back_off() {
     let message = status.state.as_ref().unwrap().waiting.as_ref().unwrap().message.clone();
     assert_eq!(message.as_deref(), Some("back-off 10s restarting failed container=app pod=crash_test(crash-uid)"));
     let last = status.last_state.as_ref().unwrap().terminated.as_ref().unwrap();
-    assert_eq!((last.exit_code, last.reason.as_deref(), last.message.as_deref()), (3, Some("Error"), Some("went wrong\n")));
+    assert_eq!(
+        (last.exit_code, last.reason.as_deref(), last.message.as_deref()),
+        (3, Some("Error"), Some("went wrong\n"))
+    );
     assert_eq!(world.get("/containerLogs/test/crash/app?previous=true").await, (200, "start\n".to_owned()));
     assert!(reasons(&world.events("crash")).contains(&"BackOff"));
     world
@@ -80,7 +88,9 @@ async fn crashes_are_restarted_with_back_off() {
 async fn configuration_reaches_the_container_and_follows_changes() {
     let Some(containerd) = Containerd::start() else { return };
     let world = World::start(&containerd);
-    let map = |color: &str| as_object(json!({"metadata": {"name": "settings", "namespace": "test"}, "data": {"color": color}}));
+    let map = |color: &str| {
+        as_object(json!({"metadata": {"name": "settings", "namespace": "test"}, "data": {"color": color}}))
+    };
     let script = "echo env $COLOR $PASSWORD $POD $LIMIT; ls -a /etc/settings; while true; do echo file $(cat /etc/settings/color); sleep 0.1; done";
     let pod = pod(
         "configured",
@@ -117,7 +127,9 @@ async fn configuration_reaches_the_container_and_follows_changes() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     world.pods.handle(Desired::ConfigMap(map("red")));
-    world.pods.handle(Desired::Secret(as_object(json!({"metadata": {"name": "login", "namespace": "test"}, "data": {"password": "aHVudGVyMg=="}}))));
+    world.pods.handle(Desired::Secret(as_object(
+        json!({"metadata": {"name": "login", "namespace": "test"}, "data": {"password": "aHVudGVyMg=="}}),
+    )));
     let status = world.ready("configured").await;
     assert_eq!(status.qos_class.as_deref(), Some("Guaranteed"));
     let log = world.log_shows("configured", "file red").await;
@@ -177,7 +189,10 @@ async fn probes_decide_readiness_and_restarts() {
     assert!(messages.contains(&refused), "{messages:?}");
     world.wait("serving", "restarted", |report| (container(&report.status).restart_count == 1).then_some(())).await;
     let messages: Vec<String> = world.events("serving").into_iter().map(|(_, message)| message).collect();
-    assert!(messages.contains(&"Liveness probe failed: HTTP probe failed with statuscode: 404".to_owned()), "{messages:?}");
+    assert!(
+        messages.contains(&"Liveness probe failed: HTTP probe failed with statuscode: 404".to_owned()),
+        "{messages:?}"
+    );
     assert!(messages.contains(&"Container app failed liveness probe, will be restarted".to_owned()), "{messages:?}");
     world.delete(&probed, 1);
     world.delete(&serving, 1);
@@ -190,7 +205,12 @@ async fn deletion_is_graceful_and_has_an_end() {
     let Some(containerd) = Containerd::start() else { return };
     let world = World::start(&containerd);
     let script = "trap 'echo asked; sleep 0.5; echo done; exit 0' TERM; echo up; while true; do sleep 0.1; done";
-    let polite = pod("polite", script, json!({"lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", "echo hook > /proc/1/fd/1"]}}}}), json!({}));
+    let polite = pod(
+        "polite",
+        script,
+        json!({"lifecycle": {"preStop": {"exec": {"command": ["sh", "-c", "echo hook > /proc/1/fd/1"]}}}}),
+        json!({}),
+    );
     let deaf = pod("deaf", "trap '' TERM; echo up; while true; do sleep 0.1; done", json!({}), json!({}));
     for pod in [&polite, &deaf] {
         world.run(pod);
@@ -219,7 +239,8 @@ async fn deletion_is_graceful_and_has_an_end() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_of_the_agent_restarts_nothing() {
     let Some(containerd) = Containerd::start() else { return };
-    let kept = pod("kept", "echo up; sleep 1000", json!({"readinessProbe": {"exec": {"command": ["true"]}}}), json!({}));
+    let kept =
+        pod("kept", "echo up; sleep 1000", json!({"readinessProbe": {"exec": {"command": ["true"]}}}), json!({}));
     let orphan = pod("orphan", "sleep 1000", json!({}), json!({"terminationGracePeriodSeconds": 1}));
     let world = World::start(&containerd);
     world.run(&kept);

@@ -142,6 +142,12 @@ impl Dataplane {
         Arc::clone(&self.names.borrow())
     }
 
+    /// What the numbers in the maps stand for, whenever that changes.
+    #[must_use]
+    pub fn watch_names(&self) -> watch::Receiver<Arc<Names>> {
+        self.names.clone()
+    }
+
     /// Waits for the end of the thread, which must not come.
     pub async fn ended(&self) {
         let mut names = self.names.clone();

@@ -1,4 +1,5 @@
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -13,6 +14,9 @@ use super::Dataplane;
 
 /// Records that a slow reader may be behind before it misses some.
 const BEHIND: usize = 256;
+
+/// How long a record waits for the names that belong to it.
+const NAMES_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Flow records as lines of JSON, for any number of readers.
 #[derive(Clone, Debug)]
@@ -43,7 +47,8 @@ pub fn follow_flows(events: Events, dataplane: Dataplane) -> std::io::Result<Flo
                 Ok(mut ready) => {
                     while let Some(event) = ready.get_inner_mut().next() {
                         if sender.receiver_count() > 0 {
-                            publish(&event, &dataplane.names(), &sender);
+                            let names = names_for(&event, &dataplane).await;
+                            publish(&event, &names, &sender);
                         }
                     }
                     ready.clear_ready();
@@ -56,6 +61,18 @@ pub fn follow_flows(events: Events, dataplane: Dataplane) -> std::io::Result<Flo
         }
     });
     Ok(stream)
+}
+
+/// The names, once they know the rule list that decided: they come a little later than the maps.
+async fn names_for(event: &FlowEvent, dataplane: &Dataplane) -> Arc<Names> {
+    let known = |names: &Arc<Names>| event.list == 0 || names.rule_lists.contains_key(&event.list);
+    let mut names = dataplane.watch_names();
+    let found = tokio::time::timeout(NAMES_PATIENCE, names.wait_for(known)).await;
+    match found {
+        Ok(Ok(names)) => Arc::clone(&names),
+        // A list that is gone already, or the end of the dataplane.
+        Ok(Err(_)) | Err(_) => dataplane.names(),
+    }
 }
 
 fn publish(event: &FlowEvent, names: &Names, sender: &broadcast::Sender<bytes::Bytes>) {

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -95,11 +94,6 @@ impl Pod {
             }
             connection
         })
-    }
-
-    /// Runs a program inside of the namespace.
-    pub fn command(&self, mut command: Command) -> std::process::Output {
-        self.inside(move || command.output().unwrap())
     }
 }
 

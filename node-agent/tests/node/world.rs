@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,10 +102,6 @@ impl World {
 
     pub fn conflist(&self) -> PathBuf {
         self.dir.path().join("net.d/10-skep.conflist")
-    }
-
-    pub fn cgroup(&self) -> &Path {
-        &self.cgroup
     }
 
     pub fn start_agent(&self, more: &[&str]) -> Agent {
@@ -222,6 +218,11 @@ impl Drop for World {
 pub struct Flows(hyper::body::Incoming);
 
 impl Flows {
+    pub async fn try_next(&mut self) -> Option<Value> {
+        let data = self.0.frame().await?.ok()?.into_data().ok()?;
+        serde_json::from_slice(&data).ok()
+    }
+
     pub async fn next(&mut self) -> Value {
         let frame = tokio::time::timeout(Duration::from_secs(5), self.0.frame()).await.expect("no flow record");
         serde_json::from_slice(&frame.unwrap().unwrap().into_data().unwrap()).unwrap()

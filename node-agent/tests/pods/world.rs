@@ -47,7 +47,11 @@ impl Containerd {
         }
         let dir = TempDir::new().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
-        let cgroup = format!("/skep-pods-test-{}-{}", std::process::id(), dir.path().file_name()?.to_str()?.trim_start_matches('.'));
+        let cgroup = format!(
+            "/skep-pods-test-{}-{}",
+            std::process::id(),
+            dir.path().file_name()?.to_str()?.trim_start_matches('.')
+        );
         fs::create_dir_all(path("cni")).unwrap();
         let config = format!(
             r#"
@@ -106,7 +110,8 @@ conf_dir = "{cni}"
     /// Runs `ctr` in CRI's namespace.
     pub(crate) fn ctr(&self, arguments: &[&str]) -> (bool, String) {
         let socket = self.path("containerd.sock").display().to_string();
-        let output = Command::new("ctr").args(["--address", &socket, "--namespace", "k8s.io"]).args(arguments).output().unwrap();
+        let output =
+            Command::new("ctr").args(["--address", &socket, "--namespace", "k8s.io"]).args(arguments).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         (output.status.success(), text)
     }
@@ -152,7 +157,8 @@ fn end_shims(dir: &Path) {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let words: Vec<String> = command.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let words: Vec<String> =
+            command.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         if words.first().is_some_and(|program| program.contains("containerd-shim")) && words.contains(&socket) {
             let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
         }
@@ -229,11 +235,13 @@ impl World {
     }
 
     pub(crate) async fn ready(&self, pod: &str) -> PodStatus {
-        self.wait(pod, "ready", |report| (condition(&report.status, "Ready") == "True").then(|| report.status.clone())).await
+        self.wait(pod, "ready", |report| (condition(&report.status, "Ready") == "True").then(|| report.status.clone()))
+            .await
     }
 
     pub(crate) async fn phase(&self, pod: &str, phase: &str) -> PodStatus {
-        self.wait(pod, phase, |report| (report.status.phase.as_deref() == Some(phase)).then(|| report.status.clone())).await
+        self.wait(pod, phase, |report| (report.status.phase.as_deref() == Some(phase)).then(|| report.status.clone()))
+            .await
     }
 
     pub(crate) async fn terminated(&self, pod: &str) -> PodStatus {
