@@ -73,7 +73,7 @@ impl Control {
         let (shutdown, over) = watch::channel(false);
         let kubelet = KubeletClient::new(tls::client_config(&pki)?);
         let rest = Rest::new(api.clone(), kubelet, endpoint.clone(), over.clone()).router();
-        let grpc = grpc::services(api.clone(), GrpcConfig::of(&api)).into_axum_router();
+        let grpc = grpc::services(api.clone(), GrpcConfig::of(&api).until(over.clone())).into_axum_router();
         let doors = Doors { rest, grpc };
         let server = tokio::spawn(server::serve(listener, tls::server_config(&pki)?, doors, over.clone()));
         let controllers = (!config.api_only).then(|| {

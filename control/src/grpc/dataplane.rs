@@ -24,7 +24,7 @@ use tonic::codegen::Service;
 use tonic::server::{Grpc, NamedService, ServerStreamingService};
 use tonic::{Request, Response, Status};
 
-use super::feed::{Feed, Position, View, body};
+use super::feed::{Boards, Feed, Interrupted, Position, View, body};
 use super::{PROGRESS, authority};
 
 /// Entries that are taken from the journal at a time.
@@ -165,12 +165,7 @@ fn stream(feed: Arc<Feed>, resume: u64) -> impl Stream<Item = Result<Framed, Sta
 impl Session {
     async fn begin(feed: Arc<Feed>, resume: u64) -> Result<Self, Status> {
         let mut changes = feed.dataplane_changes();
-        let (epoch, view) = loop {
-            match feed.read(None, |boards| boards.dataplane()) {
-                Ok(found) => break found,
-                Err(_) => changes.changed().await.map_err(|_| ended())?,
-            }
-        };
+        let (epoch, view) = feed.begin(&mut changes, Boards::dataplane).await?;
         // A revision that has not been is one of another store.
         let snapshot = resume == 0 || resume < view.floor || resume > feed.store_revision();
         let mut queue = VecDeque::new();
@@ -193,11 +188,10 @@ impl Session {
                 continue;
             }
             let changed = tokio::select! {
-                changed = self.changes.changed() => { changed.map_err(|_| ended())?; true }
+                changed = self.changes.changed() => { changed.map_err(|_| Interrupted::Over)?; true }
                 () = tokio::time::sleep_until(self.next_progress) => false,
             };
-            let view = self.feed.read(Some(self.epoch), |boards| boards.dataplane());
-            self.view = view.map_err(|_| Status::aborted("the service begins again; please ask again"))?.1;
+            self.view = self.feed.read(Some(self.epoch), Boards::dataplane)?.1;
             self.drained = false;
             if !changed {
                 self.next_progress = Instant::now() + PROGRESS;
@@ -241,8 +235,4 @@ impl Session {
 
 fn frame(revision: u64, event: Event) -> Framed {
     Framed { revision, body: body(event) }
-}
-
-fn ended() -> Status {
-    Status::unavailable("the service is shutting down")
 }

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use skep_proto::node::v1::node_service_server::NodeServiceServer;
+use tokio::sync::watch;
 use tonic::service::Routes;
 
 use crate::api::Api;
@@ -37,6 +38,8 @@ pub struct GrpcConfig {
     pub service_cidrs: Vec<Cidr>,
     /// How long a node's Lease is valid, in seconds.
     pub lease_duration_seconds: u32,
+    /// Becomes true when streams shall end, so that their connections can.
+    pub shutdown: Option<watch::Receiver<bool>>,
 }
 
 impl GrpcConfig {
@@ -47,7 +50,13 @@ impl GrpcConfig {
             cluster_cidrs: config.cluster_cidrs.clone(),
             service_cidrs: config.service_cidrs.clone(),
             lease_duration_seconds: config.lease_duration_seconds,
+            shutdown: None,
         }
+    }
+
+    /// The same, with streams that end when `shutdown` becomes true.
+    pub fn until(self, shutdown: watch::Receiver<bool>) -> Self {
+        Self { shutdown: Some(shutdown), ..self }
     }
 }
 
@@ -55,7 +64,7 @@ impl GrpcConfig {
 /// [`Caller`](crate::api::Caller) as an extension. Must be called inside of the runtime; the task behind the services
 /// ends with them.
 pub fn services(api: Api, config: GrpcConfig) -> Routes {
-    let feed = Arc::new(feed::Feed::start(api.clone()));
+    let feed = Arc::new(feed::Feed::start(api.clone(), config.shutdown.clone()));
     let node = NodeServiceServer::new(node::NodeDoor::new(api, config, Arc::clone(&feed)));
     Routes::new(node).add_service(dataplane::DataplaneDoor::new(feed))
 }

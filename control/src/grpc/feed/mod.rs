@@ -20,12 +20,13 @@ use std::time::Duration;
 use skep_control_core::api::Status as ApiStatus;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tonic::Status;
 
 use crate::api::{Api, At, ListOptions, Object, WatchItem};
 
 pub(super) use boards::{Boards, Touched};
 pub(super) use journal::{Position, View, body};
-pub(super) use placement::{NodeChanges, Sent};
+pub(super) use placement::Sent;
 pub(super) use reference::ObjectName;
 
 /// Revisions before the present from which a node can resume when this service has just started. Half of what the store
@@ -37,12 +38,22 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// What has happened, for a stream that waits: a number that grows with each change.
 type Signal = watch::Sender<u64>;
 
+/// Where the feed is.
+#[derive(Debug)]
+enum Phase {
+    /// The first replay is not done.
+    Starting,
+    /// The boards are brought forward; the number is their epoch's.
+    Following(u64, Boards),
+    /// The service ends.
+    Over,
+}
+
 /// What streams and the task share.
 #[derive(Debug)]
 struct Shared {
     api: Api,
-    /// `None` until the first replay is done; then the number of the epoch goes with the boards.
-    boards: RwLock<Option<(u64, Boards)>>,
+    phase: RwLock<Phase>,
     dataplane: Signal,
     nodes: Mutex<HashMap<String, Signal>>,
 }
@@ -54,16 +65,30 @@ pub(super) struct Feed {
     task: AbortHandle,
 }
 
-/// The boards of another epoch, or none yet.
+/// Why a stream cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Interrupted;
+pub(super) enum Interrupted {
+    /// The boards are not there yet, or are of another epoch.
+    Again,
+    /// The service ends.
+    Over,
+}
+
+impl From<Interrupted> for Status {
+    fn from(interrupted: Interrupted) -> Self {
+        match interrupted {
+            Interrupted::Again => Self::aborted("the service begins again; please ask again"),
+            Interrupted::Over => Self::unavailable("the service is shutting down"),
+        }
+    }
+}
 
 impl Feed {
-    /// Starts the task.
-    pub(super) fn start(api: Api) -> Self {
-        let (boards, nodes) = (RwLock::new(None), Mutex::new(HashMap::new()));
-        let shared = Arc::new(Shared { api, boards, dataplane: Signal::new(0), nodes });
-        let task = tokio::spawn(Arc::clone(&shared).run()).abort_handle();
+    /// Starts the task. It ends, and streams with it, when `shutdown` becomes true.
+    pub(super) fn start(api: Api, shutdown: Option<watch::Receiver<bool>>) -> Self {
+        let (phase, nodes) = (RwLock::new(Phase::Starting), Mutex::new(HashMap::new()));
+        let shared = Arc::new(Shared { api, phase, dataplane: Signal::new(0), nodes });
+        let task = tokio::spawn(Arc::clone(&shared).run_until(shutdown)).abort_handle();
         Self { shared, task }
     }
 
@@ -82,10 +107,25 @@ impl Feed {
 
     /// Reads the boards of an epoch, or of the present one if `epoch` is `None`. Gives the epoch with the result.
     pub(super) fn read<R>(&self, epoch: Option<u64>, read: impl FnOnce(&Boards) -> R) -> Result<(u64, R), Interrupted> {
-        let boards = self.shared.boards.read().unwrap_or_else(PoisonError::into_inner);
-        match &*boards {
-            Some((present, boards)) if epoch.is_none_or(|epoch| epoch == *present) => Ok((*present, read(boards))),
-            _ => Err(Interrupted),
+        match &*self.shared.phase.read().unwrap_or_else(PoisonError::into_inner) {
+            Phase::Following(now, boards) if epoch.is_none_or(|epoch| epoch == *now) => Ok((*now, read(boards))),
+            Phase::Over => Err(Interrupted::Over),
+            Phase::Starting | Phase::Following(..) => Err(Interrupted::Again),
+        }
+    }
+
+    /// Reads the boards as soon as they are there. `changes` must give a signal of every new epoch.
+    pub(super) async fn begin<R>(
+        &self,
+        changes: &mut watch::Receiver<u64>,
+        read: impl Fn(&Boards) -> R,
+    ) -> Result<(u64, R), Interrupted> {
+        loop {
+            match self.read(None, &read) {
+                // The signal goes with the feed, which is here.
+                Err(Interrupted::Again) => changes.changed().await.map_err(|_| Interrupted::Over)?,
+                other => return other,
+            }
         }
     }
 
@@ -102,7 +142,22 @@ impl Drop for Feed {
 }
 
 impl Shared {
-    async fn run(self: Arc<Self>) {
+    async fn run_until(self: Arc<Self>, shutdown: Option<watch::Receiver<bool>>) {
+        let over = async {
+            match shutdown {
+                // Whether it becomes true or its sender is gone, it is over.
+                Some(mut shutdown) => drop(shutdown.wait_for(|over| *over).await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.run() => {}
+            () = over => {}
+        }
+        self.enter(Phase::Over);
+    }
+
+    async fn run(&self) {
         for epoch in 1.. {
             let Err(error) = self.follow(epoch).await;
             tracing::warn!(%error, "the feed of nodes begins again");
@@ -129,8 +184,7 @@ impl Shared {
                 WatchItem::Progress(revision) => break boards.advance(revision),
             }
         }
-        *self.boards.write().unwrap_or_else(PoisonError::into_inner) = Some((epoch, boards));
-        self.signal_all();
+        self.enter(Phase::Following(epoch, boards));
         loop {
             match watch.next().await? {
                 WatchItem::Events(revision, events) => {
@@ -142,9 +196,16 @@ impl Shared {
         }
     }
 
+    fn enter(&self, phase: Phase) {
+        *self.phase.write().unwrap_or_else(PoisonError::into_inner) = phase;
+        self.signal_all();
+    }
+
     fn change<R: Default>(&self, change: impl FnOnce(&mut Boards) -> R) -> R {
-        let mut boards = self.boards.write().unwrap_or_else(PoisonError::into_inner);
-        boards.as_mut().map(|(_, boards)| change(boards)).unwrap_or_default()
+        match &mut *self.phase.write().unwrap_or_else(PoisonError::into_inner) {
+            Phase::Following(_, boards) => change(boards),
+            Phase::Starting | Phase::Over => R::default(),
+        }
     }
 
     fn signal(&self, touched: &Touched) {

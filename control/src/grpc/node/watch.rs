@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tonic::Status;
 
 use super::super::PROGRESS;
-use super::super::feed::{Feed, NodeChanges, ObjectName, Sent};
+use super::super::feed::{Boards, Feed, Interrupted, ObjectName, Sent};
 use crate::api::Object as ApiObject;
 
 /// What waits to be sent; objects are written out only then.
@@ -59,19 +59,13 @@ pub(super) fn stream(
 impl Session {
     async fn begin(feed: Arc<Feed>, node: String, resume: u64) -> Result<Self, Status> {
         let mut changes = feed.node_changes(&node);
-        let (epoch, (head, state)) = loop {
-            let read = feed.read(None, |boards| {
-                let floor = boards.node(&node, Some(u64::MAX)).floor;
-                // A revision that has not been is one of another store.
-                let resumes = resume != 0 && resume >= floor && resume <= feed.store_revision();
-                (boards.head(), (resumes, boards.node(&node, resumes.then_some(resume))))
-            });
-            match read {
-                Ok(found) => break found,
-                Err(_) => changes.changed().await.map_err(|_| ended())?,
-            }
+        let read = |boards: &Boards| {
+            let floor = boards.node(&node, Some(u64::MAX)).floor;
+            // A revision that has not been is one of another store.
+            let resumes = resume != 0 && resume >= floor && resume <= feed.store_revision();
+            (boards.head(), resumes, boards.node(&node, resumes.then_some(resume)).changes)
         };
-        let (resumes, NodeChanges { changes: state, .. }) = state;
+        let (epoch, (head, resumes, state)) = feed.begin(&mut changes, read).await?;
         // A resuming node may know more than this feed has read so far.
         let known = if resumes { head.max(resume) } else { head };
         let mut queue = VecDeque::with_capacity(state.len() + 2);
@@ -90,14 +84,13 @@ impl Session {
                 return Ok(event(item));
             }
             let changed = tokio::select! {
-                changed = self.changes.changed() => { changed.map_err(|_| ended())?; true }
+                changed = self.changes.changed() => { changed.map_err(|_| Interrupted::Over)?; true }
                 () = tokio::time::sleep_until(self.next_progress) => false,
             };
             let read = self
                 .feed
                 .read(Some(self.epoch), |boards| (boards.head(), boards.node(&self.node, Some(self.known)).changes));
-            let again = |_| Status::aborted("the service begins again; please ask again");
-            let (_, (head, news)) = read.map_err(again)?;
+            let (_, (head, news)) = read?;
             if !changed {
                 self.next_progress = Instant::now() + PROGRESS;
             }
@@ -125,8 +118,4 @@ fn event(item: Item) -> NodeEvent {
         }
     };
     NodeEvent { revision, event: Some(event) }
-}
-
-fn ended() -> Status {
-    Status::unavailable("the service is shutting down")
 }

@@ -180,3 +180,21 @@ async fn a_quiet_stream_says_how_far_it_is() {
     assert_eq!(brief(&event), "progress");
     assert!(event.revision > synced);
 }
+
+#[tokio::test]
+async fn streams_end_when_the_service_does() {
+    let control = Control::start().await;
+    let mut stream = watch(&control, "n1", 0).await;
+    until_synced(&mut stream).await;
+    control.end();
+    let ended = loop {
+        match stream.message().await {
+            Ok(Some(_)) => {}
+            other => break other,
+        }
+    };
+    assert_eq!(ended.unwrap_err().code(), tonic::Code::Unavailable);
+    // One that comes too late is told as well.
+    let mut late = watch(&control, "n1", 0).await;
+    assert_eq!(late.message().await.unwrap_err().code(), tonic::Code::Unavailable);
+}

@@ -12,6 +12,7 @@ use skep_proto::dataplane::v1::dataplane_service_client::DataplaneServiceClient;
 use skep_proto::node::v1::node_service_client::NodeServiceClient;
 use skep_proto::node::v1::{RegisterRequest, RegisterResponse};
 use skep_store::RedbStore;
+use tokio::sync::watch;
 
 use super::{GrpcConfig, services};
 use crate::api::{Api, ApiConfig, Caller, Object, Subresource, WriteOptions};
@@ -20,6 +21,7 @@ use crate::api::{Api, ApiConfig, Caller, Object, Subresource, WriteOptions};
 pub(super) struct Control {
     pub(super) api: Api,
     router: axum::Router,
+    shutdown: watch::Sender<bool>,
     directory: tempfile::TempDir,
 }
 
@@ -36,18 +38,25 @@ impl Control {
             lease_duration_seconds: 40,
         };
         let api = Api::start(store, config).await.unwrap();
-        let router = services(api.clone(), GrpcConfig::of(&api)).into_axum_router();
-        Self { api, router, directory }
+        let (shutdown, over) = watch::channel(false);
+        let router = services(api.clone(), GrpcConfig::of(&api).until(over)).into_axum_router();
+        Self { api, router, shutdown, directory }
     }
 
     /// Ends the service and starts it again on the same store.
     pub(super) async fn restart(self) -> Self {
-        let Self { api, router, directory } = self;
+        let Self { api, router, shutdown, directory } = self;
+        shutdown.send_replace(true);
         drop(router);
         drop(api);
         // The feed's task holds a handle of the store until it is gone.
         tokio::time::sleep(Duration::from_millis(100)).await;
         Self::open(directory).await
+    }
+
+    /// Tells the services to end.
+    pub(super) fn end(&self) {
+        self.shutdown.send_replace(true);
     }
 
     fn with(&self, user: &str, group: &str) -> axum::Router {
