@@ -1,5 +1,8 @@
 //! Writes 0.5 KB values with 1, 32 and 256 writers and prints writes per second, latencies, and what a store takes.
 //!
+//! On two cores of a virtual machine with a disk whose fdatasync takes 0.33 ms (p50), while other programs ran, the redb
+//! store took 1,500, 12,400 and 28,500 writes/s from 1, 32 and 256 writers, the memory store 49,000, 92,000 and 72,000.
+//!
 //! `cargo run --release -p skep-store --example throughput -- [DIRECTORY] [SECONDS]`
 
 #![allow(clippy::print_stdout, reason = "a program for people")]

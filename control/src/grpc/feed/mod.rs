@@ -44,7 +44,7 @@ enum Phase {
     /// The first replay is not done.
     Starting,
     /// The boards are brought forward; the number is their epoch's.
-    Following(u64, Boards),
+    Following(u64, Box<Boards>),
     /// The service ends.
     Over,
 }
@@ -184,7 +184,7 @@ impl Shared {
                 WatchItem::Progress(revision) => break boards.advance(revision),
             }
         }
-        self.enter(Phase::Following(epoch, boards));
+        self.enter(Phase::Following(epoch, Box::new(boards)));
         loop {
             match watch.next().await? {
                 WatchItem::Events(revision, events) => {
