@@ -42,8 +42,8 @@ fn parts(identity: &Identity) -> Result<(Vec<CertificateDer<'static>>, PrivateKe
     let chain = CertificateDer::pem_slice_iter(identity.certificate.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|source| Error::Pem { what: "certificate", source })?;
-    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())
-        .map_err(|source| Error::Pem { what: "key", source })?;
+    let key =
+        PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).map_err(|source| Error::Pem { what: "key", source })?;
     Ok((chain, key))
 }
 
