@@ -92,7 +92,9 @@ pub(crate) fn bit_ranges(value: &Bits) -> String {
             _ => ranges.push((bit, bit)),
         }
     }
-    let shown = ranges.into_iter().map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") });
+    let shown = ranges
+        .into_iter()
+        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") });
     shown.collect::<Vec<_>>().join(",")
 }
 

@@ -11,8 +11,12 @@ use skep_dataplane::Maps;
 /// Opens the maps.
 pub(crate) fn maps(bpf_dir: &Path) -> Result<Maps> {
     let version = skep_abi::VERSION;
-    Maps::open(bpf_dir)
-        .with_context(|| format!("no dataplane of version {version} can be read in {} (does the agent run? are you root?)", bpf_dir.display()))
+    Maps::open(bpf_dir).with_context(|| {
+        format!(
+            "no dataplane of version {version} can be read in {} (does the agent run? are you root?)",
+            bpf_dir.display()
+        )
+    })
 }
 
 /// What the numbers stand for. Without the file everything is shown by number.

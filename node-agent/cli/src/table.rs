@@ -57,7 +57,10 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        assert_eq!(columns(&[Pair("a", "x"), Pair("länger", ""), Pair("", "yy")]), "NAME     VALUE\na        x\nlänger   -\n-        yy\n");
+        assert_eq!(
+            columns(&[Pair("a", "x"), Pair("länger", ""), Pair("", "yy")]),
+            "NAME     VALUE\na        x\nlänger   -\n-        yy\n"
+        );
         assert_eq!(columns::<Pair>(&[]), "NAME   VALUE\n");
     }
 }

@@ -62,15 +62,13 @@ impl Drop for Node {
 
 fn fill(maps: &Maps) {
     let key = FrontendKey { addr: Addr::v4([10, 96, 0, 1]), port_be: 80_u16.to_be(), proto: 6, scope: 0 };
-    maps.backends.set(&5, &Backend { addr: Addr::v4([10, 0, 0, 1]), port_be: 80_u16.to_be(), proto: 6, state: 0 }).unwrap();
+    maps.backends
+        .set(&5, &Backend { addr: Addr::v4([10, 0, 0, 1]), port_be: 80_u16.to_be(), proto: 6, state: 0 })
+        .unwrap();
     maps.slots.set(&SlotKey { service: 1, generation: 0, index: 0 }, &5).unwrap();
     maps.frontends.set(&key, &Frontend { service: 1, generation: 0, count: 1, flags: 0, affinity_timeout: 0 }).unwrap();
-    let list = RuleList {
-        any_peer: Bits::default(),
-        any_port: Bits([1, 0, 0, 0]),
-        flags: rule_list_flags::PEERS,
-        pad: 0,
-    };
+    let list =
+        RuleList { any_peer: Bits::default(), any_port: Bits([1, 0, 0, 0]), flags: rule_list_flags::PEERS, pad: 0 };
     maps.rule_lists.set(&RuleListKey { list: 3, word: 0 }, &list).unwrap();
     maps.peer_rules.set(&PeerKey { identity: 0xab, list: 3, word: 0 }, &Bits([1, 0, 0, 0])).unwrap();
     maps.identities.set(&Addr::v4([10, 0, 0, 9]), &0xab).unwrap();

@@ -31,11 +31,8 @@ pub(crate) struct ConnRow {
 impl ConnRow {
     /// `now` in nanoseconds of the kernel's boot-time clock.
     pub(crate) fn new((key, value): &(ConnKey, ConnValue), names: &Names, now: u64) -> Self {
-        let flags = [
-            (conn_flags::FIN_TX, "fin-sent"),
-            (conn_flags::FIN_RX, "fin-received"),
-            (conn_flags::HAIRPIN, "hairpin"),
-        ];
+        let flags =
+            [(conn_flags::FIN_TX, "fin-sent"), (conn_flags::FIN_RX, "fin-received"), (conn_flags::HAIRPIN, "hairpin")];
         let named: Vec<_> = flags.iter().map(|(bit, name)| (u32::from(*bit), *name)).collect();
         let nanos = i128::from(value.expires) - i128::from(now);
         Self {
@@ -69,12 +66,24 @@ fn state(state: u8) -> &'static str {
 
 impl Row for ConnRow {
     const HEADER: &'static [&'static str] = &[
-        "POD", "DIR", "KIND", "PROTOCOL", "LOCAL", "REMOTE", "TRANSLATED", "STATE", "TX", "RX", "EXPIRES", "REMOTE-POD",
+        "POD",
+        "DIR",
+        "KIND",
+        "PROTOCOL",
+        "LOCAL",
+        "REMOTE",
+        "TRANSLATED",
+        "STATE",
+        "TX",
+        "RX",
+        "EXPIRES",
+        "REMOTE-POD",
     ];
 
     fn cells(&self) -> Vec<String> {
         let pod = if self.pod.is_empty() { format!("#{}", self.endpoint) } else { self.pod.clone() };
-        let expires = if self.expires_in_seconds < 0 { "expired".to_owned() } else { format!("{}s", self.expires_in_seconds) };
+        let expires =
+            if self.expires_in_seconds < 0 { "expired".to_owned() } else { format!("{}s", self.expires_in_seconds) };
         vec![
             pod,
             self.direction.to_owned(),
@@ -129,7 +138,6 @@ impl Row for OriginRow {
         ]
     }
 }
-
 
 #[cfg(test)]
 mod tests {

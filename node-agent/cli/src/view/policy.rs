@@ -142,19 +142,22 @@ fn rules_of(list: u32, word: u32, value: &RuleList, maps: &MapContents, names: &
 /// The prefixes of a rule, each with those that are taken out of it.
 fn blocks(prefixes: &[(u32, Addr, Bits)], bit: usize) -> Vec<String> {
     let covers = |outer: &(u32, Addr, Bits), inner: &(u32, Addr, Bits)| {
-        outer.0 < inner.0 && inner.1.0.iter().zip(outer.1.0).enumerate().all(|(i, (a, b))| {
-            let bits = outer.0.saturating_sub(8 * u32::try_from(i).unwrap_or(u32::MAX)).min(8);
-            let mask = u8::MAX.checked_shl(8 - bits).unwrap_or(0);
-            a & mask == b & mask
-        })
+        outer.0 < inner.0
+            && inner.1.0.iter().zip(outer.1.0).enumerate().all(|(i, (a, b))| {
+                let bits = outer.0.saturating_sub(8 * u32::try_from(i).unwrap_or(u32::MAX)).min(8);
+                let mask = u8::MAX.checked_shl(8 - bits).unwrap_or(0);
+                a & mask == b & mask
+            })
     };
-    let parent = |prefix: &(u32, Addr, Bits)| prefixes.iter().filter(|other| covers(other, prefix)).max_by_key(|other| other.0);
+    let parent =
+        |prefix: &(u32, Addr, Bits)| prefixes.iter().filter(|other| covers(other, prefix)).max_by_key(|other| other.0);
     let has = |prefix: &(u32, Addr, Bits)| show::has_bit(&prefix.2, bit);
     let shown = |prefix: &(u32, Addr, Bits)| show::prefix(prefix.1, prefix.0);
     let mut blocks = Vec::new();
     // What only repeats the prefix around it is left out.
     for block in prefixes.iter().filter(|prefix| has(prefix) && !parent(prefix).is_some_and(has)) {
-        let taken = prefixes.iter().filter(|inner| !has(inner) && covers(block, inner) && parent(inner).is_some_and(has));
+        let taken =
+            prefixes.iter().filter(|inner| !has(inner) && covers(block, inner) && parent(inner).is_some_and(has));
         let taken: Vec<_> = taken.map(shown).collect();
         let except = if taken.is_empty() { String::new() } else { format!(" except {}", taken.join(",")) };
         blocks.push(format!("{}{except}", shown(block)));
@@ -164,7 +167,8 @@ fn blocks(prefixes: &[(u32, Addr, Bits)], bit: usize) -> Vec<String> {
 
 /// The ports of a rule; prefixes that follow each other are one range.
 fn ranges(ports: &[(u8, PortRange, Bits)], bit: usize) -> Vec<String> {
-    let mut own: Vec<_> = ports.iter().filter(|(.., bits)| show::has_bit(bits, bit)).map(|(proto, range, _)| (*proto, *range)).collect();
+    let mut own: Vec<_> =
+        ports.iter().filter(|(.., bits)| show::has_bit(bits, bit)).map(|(proto, range, _)| (*proto, *range)).collect();
     // Wide ones first, so that a prefix that only repeats a wider one comes after it.
     own.sort_by_key(|(proto, range)| (*proto, range.first, std::cmp::Reverse(range.last)));
     let mut merged: Vec<(u8, PortRange)> = Vec::new();

@@ -88,13 +88,7 @@ impl Row for RulesRow {
     const HEADER: &'static [&'static str] = &["LIST", "WORD", "KEY", "RULES", "NAME"];
 
     fn cells(&self) -> Vec<String> {
-        vec![
-            self.list.to_string(),
-            self.word.to_string(),
-            self.key.clone(),
-            self.shown.clone(),
-            self.name.clone(),
-        ]
+        vec![self.list.to_string(), self.word.to_string(), self.key.clone(), self.shown.clone(), self.name.clone()]
     }
 }
 
@@ -133,7 +127,8 @@ mod tests {
     #[test]
     fn port_prefixes_are_ranges() {
         let key = |port: u16| PortKey { list: 1, word: 0, proto: 6, pad: 0, port_be: port.to_be(), tail: [0; 6] };
-        for (len, port, shown) in [(64, 0, "any"), (80, 80, "80"), (77, 8000, "8000-8007"), (65, 32768, "32768-65535")] {
+        for (len, port, shown) in [(64, 0, "any"), (80, 80, "80"), (77, 8000, "8000-8007"), (65, 32768, "32768-65535")]
+        {
             assert_eq!(PortRange::new(len, &key(port)).shown(), shown);
         }
     }

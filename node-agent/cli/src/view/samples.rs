@@ -73,7 +73,9 @@ fn rule_list_3(maps: &mut MapContents) {
     let list = RuleList { any_peer: bits(0b100), any_port: bits(0b010), flags, pad: 0 };
     maps.rule_lists.insert(RuleListKey { list: 3, word: 0 }, list);
     maps.peer_rules.insert(PeerKey { identity: 0xab, list: 3, word: 0 }, bits(0b001));
-    for (len, port, rules) in [(0, 0_u16, 0b100), (16, 80, 0b101), (13, 8000, 0b101), (15, 8008, 0b101), (16, 8010, 0b101)] {
+    for (len, port, rules) in
+        [(0, 0_u16, 0b100), (16, 80, 0b101), (13, 8000, 0b101), (15, 8008, 0b101), (16, 8010, 0b101)]
+    {
         let key = PortKey { list: 3, word: 0, proto: 6, pad: 0, port_be: port.to_be(), tail: [0; 6] };
         maps.port_rules.insert((PortKey::BASE_BITS + len, key), bits(rules));
     }
@@ -86,16 +88,10 @@ fn rule_list_3(maps: &mut MapContents) {
 /// Names to [`contents`].
 pub(crate) fn names() -> Names {
     let pod = |name: &str| PodName { namespace: "shop".to_owned(), name: name.to_owned() };
-    let service = |name: &str| ServiceName {
-        namespace: "shop".to_owned(),
-        name: name.to_owned(),
-        port: "http".to_owned(),
-    };
-    let backend = |n: u32| BackendName {
-        namespace: "shop".to_owned(),
-        pod: format!("web-{n}"),
-        node: "node-1".to_owned(),
-    };
+    let service =
+        |name: &str| ServiceName { namespace: "shop".to_owned(), name: name.to_owned(), port: "http".to_owned() };
+    let backend =
+        |n: u32| BackendName { namespace: "shop".to_owned(), pod: format!("web-{n}"), node: "node-1".to_owned() };
     let rule = |policy: &str, rule| RuleName { policy: policy.to_owned(), rule };
     let list = RuleListName {
         direction: "ingress".to_owned(),

@@ -110,8 +110,7 @@ pub(crate) fn node_addresses(config: &Config) -> Vec<String> {
 
 /// Names of the settings' flags.
 pub(crate) fn config_flags_of(config: &Config) -> String {
-    let names =
-        [(config_flags::EVENTS_ALLOWED, "records-allowed"), (config_flags::NO_TC_SERVICES, "no-tc-services")];
+    let names = [(config_flags::EVENTS_ALLOWED, "records-allowed"), (config_flags::NO_TC_SERVICES, "no-tc-services")];
     show::flags(config.flags, &names)
 }
 
@@ -143,7 +142,8 @@ impl Status {
         let Some(agent) = &self.agent else { return "does not answer".to_owned() };
         let text = |pointer: &str| agent.pointer(pointer).and_then(Value::as_str);
         let synced = agent.pointer("/dataplane/synced").and_then(Value::as_bool) == Some(true);
-        let mut shown = format!("{}, {}", text("/version").unwrap_or("?"), if synced { "synced" } else { "not synced" });
+        let mut shown =
+            format!("{}, {}", text("/version").unwrap_or("?"), if synced { "synced" } else { "not synced" });
         for pointer in ["/dataplane/problem", "/dataplane/routeProblem"] {
             if let Some(problem) = text(pointer) {
                 shown.push_str(&format!(", {problem}"));

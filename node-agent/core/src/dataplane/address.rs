@@ -127,7 +127,9 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Cidr>().map(|cidr| cidr.to_string()), Ok(shown.to_owned()), "{text}");
         }
-        for text in ["", "10.0.0.0", "10.0.0.0/33", "fd00::/129", "10.0.0.0/+8", "10.0.0.0/08", "10.0.0/8", "a/8", "1.2.3.4/"] {
+        for text in
+            ["", "10.0.0.0", "10.0.0.0/33", "fd00::/129", "10.0.0.0/+8", "10.0.0.0/08", "10.0.0/8", "a/8", "1.2.3.4/"]
+        {
             assert_eq!(text.parse::<Cidr>(), Err(Problem::Cidr(text.to_owned())), "{text}");
         }
     }

@@ -255,9 +255,8 @@ impl Index {
         let namespaces = self.population.namespace_names().map(|name| cluster(Kind::Namespace, name));
         let routes = self.routes.names().map(|name| cluster(Kind::NodeRoute, name));
         let known = services.chain(slices).chain(policies).chain(workloads).chain(namespaces).chain(routes);
-        let gone: Vec<_> = known
-            .filter(|(kind, name)| !seen.contains(&ObjectRef { kind: Some(*kind), name: name.clone() }))
-            .collect();
+        let gone: Vec<_> =
+            known.filter(|(kind, name)| !seen.contains(&ObjectRef { kind: Some(*kind), name: name.clone() })).collect();
         for (kind, name) in gone {
             self.delete(kind, &name);
         }

@@ -87,10 +87,6 @@ impl Fault {
 }
 
 /// Converts each element of a list; the error names the element.
-pub(crate) fn each<T, U>(
-    field: &str,
-    list: Vec<T>,
-    convert: impl Fn(T) -> Result<U, Fault>,
-) -> Result<Vec<U>, Fault> {
+pub(crate) fn each<T, U>(field: &str, list: Vec<T>, convert: impl Fn(T) -> Result<U, Fault>) -> Result<Vec<U>, Fault> {
     list.into_iter().enumerate().map(|(i, item)| convert(item).map_err(|fault| fault.at(field, i))).collect()
 }

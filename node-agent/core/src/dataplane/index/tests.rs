@@ -181,11 +181,8 @@ fn whatever_write_fails_packets_see_whole_sets_and_a_later_adoption_repairs() {
                     held.apply(&write);
                 }
                 for frontend in held.frontends.values() {
-                    let slot = |index| skep_abi::SlotKey {
-                        service: frontend.service,
-                        generation: frontend.generation,
-                        index,
-                    };
+                    let slot =
+                        |index| skep_abi::SlotKey { service: frontend.service, generation: frontend.generation, index };
                     let whole = (0..frontend.count).all(|index| held.backends.contains_key(&held.slots[&slot(index)]));
                     assert!(whole, "{failing:?}");
                 }
@@ -201,7 +198,8 @@ fn whatever_write_fails_packets_see_whole_sets_and_a_later_adoption_repairs() {
         index.adopt(held.clone());
         settle(&mut index).iter().for_each(|write| held.apply(write));
         assert_eq!(held, *index.contents());
-        let sizes = |maps: &MapContents| [maps.slots.len(), maps.backends.len(), maps.rule_lists.len(), maps.endpoints.len()];
+        let sizes =
+            |maps: &MapContents| [maps.slots.len(), maps.backends.len(), maps.rule_lists.len(), maps.endpoints.len()];
         assert_eq!(sizes(&held), sizes(&wanted), "{failing:?}");
         assert_eq!(held.endpoints[&1].flags, 0, "{failing:?}");
     }
@@ -262,7 +260,9 @@ fn an_object_that_cannot_be_read_keeps_its_earlier_version() {
     index.endpoint_added(local("ns/web", "10.0.0.1", "app=web"));
     settle(&mut index);
     change(&mut index, Change::SnapshotBegin);
-    for object in objects().into_iter().filter(|object| !matches!(object, Change::Service(_) | Change::NetworkPolicy(_))) {
+    for object in
+        objects().into_iter().filter(|object| !matches!(object, Change::Service(_) | Change::NetworkPolicy(_)))
+    {
         change(&mut index, object);
     }
     index.reject(&invalid(Kind::Service, "ns/web", None));

@@ -94,7 +94,8 @@ impl NetworkPolicy {
         let pod_selector = Selector::from_wire(wire.pod_selector.unwrap_or_default())
             .map_err(|fault| alone(fault.within("pod_selector")))?;
         let rules = |field, isolated: bool, rules| {
-            let rules = each(field, rules, PolicyRule::from_wire).map_err(|fault| (fault, Some(pod_selector.clone())))?;
+            let rules =
+                each(field, rules, PolicyRule::from_wire).map_err(|fault| (fault, Some(pod_selector.clone())))?;
             Ok(isolated.then_some(rules))
         };
         let ingress = rules("ingress", wire.ingress_isolated, wire.ingress)?;
@@ -149,8 +150,8 @@ impl PodPeer {
             .map(Selector::from_wire)
             .transpose()
             .map_err(|fault| fault.within("namespace_selector"))?;
-        let pod_selector = Selector::from_wire(wire.pod_selector.unwrap_or_default())
-            .map_err(|fault| fault.within("pod_selector"))?;
+        let pod_selector =
+            Selector::from_wire(wire.pod_selector.unwrap_or_default()).map_err(|fault| fault.within("pod_selector"))?;
         Ok(Self { namespace_selector, pod_selector })
     }
 }

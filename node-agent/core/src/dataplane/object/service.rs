@@ -127,10 +127,6 @@ impl Endpoint {
 
 impl EndpointPort {
     pub(crate) fn from_wire(wire: proto::EndpointPort) -> Result<Self, Fault> {
-        Ok(Self {
-            name: wire.name,
-            protocol: Protocol::from_wire(wire.protocol)?,
-            port: port("port", wire.port)?,
-        })
+        Ok(Self { name: wire.name, protocol: Protocol::from_wire(wire.protocol)?, port: port("port", wire.port)? })
     }
 }

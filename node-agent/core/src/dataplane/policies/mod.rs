@@ -339,7 +339,8 @@ impl Policies {
             let endpoint = contents.endpoints.get(ifindex)?;
             endpoint.rule_list.get(key.direction as usize).copied()
         });
-        let number = numbers.into_iter().find(|number| self.found.get(number).is_some_and(|old| old.same_frame(image)))?;
+        let number =
+            numbers.into_iter().find(|number| self.found.get(number).is_some_and(|old| old.same_frame(image)))?;
         Some((number, self.found.remove(&number)?))
     }
 

@@ -152,6 +152,9 @@ pub(super) fn lay_out(
     bits
 }
 
+/// The port that a pod has under the name asked for, and the pod's addresses.
+type Member = (Option<u16>, Vec<IpAddr>);
+
 /// The peers that have a port of this name, by its number.
 fn peers_by_port(
     peers: Option<&Peers>,
@@ -160,7 +163,7 @@ fn peers_by_port(
     population: &Population,
 ) -> BTreeMap<u16, Peers> {
     let mut by_port: BTreeMap<u16, Peers> = BTreeMap::new();
-    let mut by_identity: BTreeMap<u64, Vec<(Option<u16>, Vec<IpAddr>)>> = BTreeMap::new();
+    let mut by_identity: BTreeMap<u64, Vec<Member>> = BTreeMap::new();
     for (key, pod) in population.pods() {
         let port = pod.named_port(name, protocol);
         let held = |addr: &&IpAddr| population.holder(**addr).is_some_and(|(holder, _)| holder == key);
@@ -168,7 +171,8 @@ fn peers_by_port(
         if is_selected(peers, pod, population) {
             by_identity.entry(pod.identity).or_default().push((port, addresses().collect()));
         } else if let (Some(port), Some(peers)) = (port, peers) {
-            let inside: Vec<_> = addresses().filter(|&addr| peers.blocks.iter().any(|block| block.contains(addr))).collect();
+            let inside: Vec<_> =
+                addresses().filter(|&addr| peers.blocks.iter().any(|block| block.contains(addr))).collect();
             if !inside.is_empty() {
                 by_port.entry(port).or_default().addresses.extend(inside);
             }

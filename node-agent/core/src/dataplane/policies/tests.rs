@@ -2,9 +2,7 @@ use skep_abi::Direction::{Egress, Ingress};
 use skep_abi::{Direction, endpoint_flags};
 
 use super::evaluate::{Connection, allows};
-use crate::dataplane::samples::{
-    change, labels, local, name, namespace, policy, selector, settle, synced, workload,
-};
+use crate::dataplane::samples::{change, labels, local, name, namespace, policy, selector, settle, synced, workload};
 use crate::dataplane::{
     Change, Index, IpBlock, Kind, MapWrite, NetworkPolicy, PodPeer, PolicyPeer, PolicyPort, PolicyPorts, PolicyRule,
     Protocol, Write,
@@ -79,10 +77,8 @@ const EVERYBODY: [&str; 6] = ["10.0.0.2", "fd00::2", "10.0.0.3", "10.0.0.4", "19
 
 #[test]
 fn without_a_policy_that_selects_it_a_pod_is_open() {
-    let elsewhere = [
-        policy("ns/db", "app=db", Some(vec![]), Some(vec![])),
-        policy("other/all", "", Some(vec![]), Some(vec![])),
-    ];
+    let elsewhere =
+        [policy("ns/db", "app=db", Some(vec![]), Some(vec![])), policy("other/all", "", Some(vec![]), Some(vec![]))];
     let index = world(elsewhere);
     assert_eq!(reach(&index, Ingress, 80), EVERYBODY);
     assert_eq!(index.contents().endpoints[&1].rule_list, [0, 0]);
@@ -139,10 +135,8 @@ fn a_block_of_one_family_holds_nothing_of_the_other() {
     assert_eq!(reach(&six, Ingress, 80), ["fd00::2", "2001:db8::1"]);
     let four = world([ingress(vec![rule(vec![block("0.0.0.0/0", &[])], vec![])])]);
     assert_eq!(reach(&four, Ingress, 80), ["10.0.0.2", "10.0.0.3", "10.0.0.4", "192.0.2.1"]);
-    let mixed = world([ingress(vec![
-        rule(vec![block("::/0", &[])], vec![]),
-        rule(vec![block("192.0.2.0/24", &[])], vec![]),
-    ])]);
+    let mixed =
+        world([ingress(vec![rule(vec![block("::/0", &[])], vec![]), rule(vec![block("192.0.2.0/24", &[])], vec![])])]);
     assert_eq!(reach(&mixed, Ingress, 80), ["fd00::2", "192.0.2.1", "2001:db8::1"]);
 }
 
@@ -274,7 +268,11 @@ fn other_pods_that_come_and_go_change_peer_entries_only() {
     assert!(
         matches!(
             writes.as_slice(),
-            [MapWrite::Identity(Write::Delete(_)), MapWrite::Identity(Write::Delete(_)), MapWrite::PeerRules(Write::Delete(_))]
+            [
+                MapWrite::Identity(Write::Delete(_)),
+                MapWrite::Identity(Write::Delete(_)),
+                MapWrite::PeerRules(Write::Delete(_))
+            ]
         ),
         "{writes:?}"
     );

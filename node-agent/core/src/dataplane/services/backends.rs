@@ -125,7 +125,8 @@ impl Backends {
 
     /// Stages the removal of entries that have no number here.
     pub(super) fn prune(&self, staged: &mut Staged) {
-        let stale: Vec<u32> = staged.contents().backends.keys().filter(|id| !self.by_id.contains_key(id)).copied().collect();
+        let stale: Vec<u32> =
+            staged.contents().backends.keys().filter(|id| !self.by_id.contains_key(id)).copied().collect();
         for id in stale {
             staged.delete_backend(id);
         }

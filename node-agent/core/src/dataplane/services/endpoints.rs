@@ -29,19 +29,19 @@ pub(super) struct Endpoints {
 impl Endpoints {
     /// Merges the slices of a Service. Ready endpoints take connections; when there is none, those that are terminating
     /// but still answer do (the order of kube-proxy's `ProxyTerminatingEndpoints`).
-    pub(super) fn select<'a>(slices: impl Iterator<Item = &'a EndpointSlice>, port: &ServicePort, family: Family) -> Self {
+    pub(super) fn select<'a>(
+        slices: impl Iterator<Item = &'a EndpointSlice>,
+        port: &ServicePort,
+        family: Family,
+    ) -> Self {
         let mut ready = BTreeSet::new();
         let mut terminating = BTreeSet::new();
         for slice in slices {
-            let matching =
-                slice.ports.iter().find(|other| other.name == port.name && other.protocol == port.protocol);
+            let matching = slice.ports.iter().find(|other| other.name == port.name && other.protocol == port.protocol);
             let Some(target) = matching else { continue };
             for endpoint in slice.endpoints.iter().filter(|endpoint| Family::of(endpoint.address) == family) {
-                let key = BackendKey {
-                    addr: abi_addr(endpoint.address),
-                    port: target.port,
-                    proto: target.protocol.number(),
-                };
+                let key =
+                    BackendKey { addr: abi_addr(endpoint.address), port: target.port, proto: target.protocol.number() };
                 if endpoint.ready {
                     ready.insert(key);
                 } else if endpoint.terminating && endpoint.serving {
@@ -60,7 +60,9 @@ impl Endpoints {
 }
 
 /// Pods by address, as slices name them.
-pub(crate) fn backend_names<'a>(slices: impl Iterator<Item = &'a EndpointSlice>) -> BTreeMap<skep_abi::Addr, BackendName> {
+pub(crate) fn backend_names<'a>(
+    slices: impl Iterator<Item = &'a EndpointSlice>,
+) -> BTreeMap<skep_abi::Addr, BackendName> {
     let mut names = BTreeMap::new();
     for slice in slices {
         for endpoint in slice.endpoints.iter().filter(|endpoint| !endpoint.pod.is_empty()) {

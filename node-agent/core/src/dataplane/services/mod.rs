@@ -17,9 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use skep_abi::{Frontend, FrontendKey, SlotKey, frontend_flags};
 
 use super::staged::Staged;
-use super::{
-    EndpointSlice, MapContents, MapWrite, ObjectName, Service, ServiceName, ServicePort, Write, abi_addr,
-};
+use super::{EndpointSlice, MapContents, MapWrite, ObjectName, Service, ServiceName, ServicePort, Write, abi_addr};
 use backends::{Backends, Use, next_id};
 use endpoints::{Endpoints, Family};
 
@@ -221,9 +219,11 @@ impl Services {
     }
 
     fn slices_of<'a>(&'a self, service: &'a ObjectName) -> impl Iterator<Item = &'a EndpointSlice> {
-        self.slices_of.get(service).into_iter().flatten().filter_map(|slice| {
-            self.slices.get(&ObjectName::new(&service.namespace, slice))
-        })
+        self.slices_of
+            .get(service)
+            .into_iter()
+            .flatten()
+            .filter_map(|slice| self.slices.get(&ObjectName::new(&service.namespace, slice)))
     }
 
     fn write_set(
@@ -335,7 +335,8 @@ impl Services {
     /// Removes what the maps hold and nothing here owns.
     fn prune(&mut self, staged: &mut Staged) {
         let contents = staged.contents();
-        let frontends: Vec<_> = contents.frontends.keys().filter(|key| !self.claims.contains_key(key)).copied().collect();
+        let frontends: Vec<_> =
+            contents.frontends.keys().filter(|key| !self.claims.contains_key(key)).copied().collect();
         let slots: Vec<_> = contents.slots.keys().filter(|slot| !self.owns(slot)).copied().collect();
         for key in frontends {
             staged.delete_frontend(key);

@@ -50,14 +50,17 @@ fn each_address_port_and_protocol_is_a_frontend() {
         Change::EndpointSlice(slice("other/web-4", "web", &["http:8080"], &["10.0.0.9"])),
     ]);
     settle(&mut index);
-    expect(&index, &[
-        ("10.96.0.1:443", &["10.0.0.1:8443", "10.0.0.2:8443"]),
-        ("10.96.0.1:80", &["10.0.0.1:8080", "10.0.0.2:8080"]),
-        ("10.96.0.1:80/udp", &[]),
-        ("[fd00::1]:443", &[]),
-        ("[fd00::1]:80", &["[fd01::1]:8080"]),
-        ("[fd00::1]:80/udp", &[]),
-    ]);
+    expect(
+        &index,
+        &[
+            ("10.96.0.1:443", &["10.0.0.1:8443", "10.0.0.2:8443"]),
+            ("10.96.0.1:80", &["10.0.0.1:8080", "10.0.0.2:8080"]),
+            ("10.96.0.1:80/udp", &[]),
+            ("[fd00::1]:443", &[]),
+            ("[fd00::1]:80", &["[fd01::1]:8080"]),
+            ("[fd00::1]:80/udp", &[]),
+        ],
+    );
 }
 
 #[test]
@@ -72,10 +75,10 @@ fn slices_merge_by_port_name_and_share_backends() {
         Change::EndpointSlice(slice("ns/b-1", "b", &["web:80"], &["10.0.0.1"])),
     ]);
     settle(&mut index);
-    expect(&index, &[
-        ("10.96.0.1:80", &["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:81"]),
-        ("10.96.0.2:80", &["10.0.0.1:80"]),
-    ]);
+    expect(
+        &index,
+        &[("10.96.0.1:80", &["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:81"]), ("10.96.0.2:80", &["10.0.0.1:80"])],
+    );
     assert_eq!(index.contents().backends.len(), 3);
     change(&mut index, Change::Deleted(Kind::EndpointSlice, name("ns/a-1")));
     change(&mut index, Change::Deleted(Kind::EndpointSlice, name("ns/a-3")));
@@ -120,18 +123,24 @@ fn a_changed_set_is_a_new_generation_and_the_old_one_goes_a_drain_later() {
     let after = Frontend { generation: before.generation + 1, ..before };
     let slot = |generation, index| SlotKey { service: before.service, generation, index };
     let new = Backend { addr: abi_addr("10.0.0.3".parse().unwrap()), port_be: 80_u16.to_be(), proto: 6, state: ACTIVE };
-    assert_eq!(index.drain(), [
-        MapWrite::Slot(Write::Put(slot(after.generation, 0), 2)),
-        MapWrite::Slot(Write::Put(slot(after.generation, 1), 3)),
-        MapWrite::Backend(Write::Put(3, new)),
-        MapWrite::Frontend(Write::Put(key, after)),
-    ]);
+    assert_eq!(
+        index.drain(),
+        [
+            MapWrite::Slot(Write::Put(slot(after.generation, 0), 2)),
+            MapWrite::Slot(Write::Put(slot(after.generation, 1), 3)),
+            MapWrite::Backend(Write::Put(3, new)),
+            MapWrite::Frontend(Write::Put(key, after)),
+        ]
+    );
     assert!(index.has_retired());
-    assert_eq!(index.drain(), [
-        MapWrite::Backend(Write::Delete(1)),
-        MapWrite::Slot(Write::Delete(slot(before.generation, 0))),
-        MapWrite::Slot(Write::Delete(slot(before.generation, 1))),
-    ]);
+    assert_eq!(
+        index.drain(),
+        [
+            MapWrite::Backend(Write::Delete(1)),
+            MapWrite::Slot(Write::Delete(slot(before.generation, 0))),
+            MapWrite::Slot(Write::Delete(slot(before.generation, 1))),
+        ]
+    );
     assert_eq!(index.contents().backends[&2], backends[&2]);
     assert!(!index.has_retired());
     assert_eq!(index.drain(), []);
@@ -198,7 +207,12 @@ fn one_change_writes_only_its_own_service() {
     let mut objects = Vec::new();
     for i in 0..200 {
         objects.push(Change::Service(service(&format!("ns/s{i}"), &[&format!("10.96.1.{i}")], &["http:80"])));
-        objects.push(Change::EndpointSlice(slice(&format!("ns/s{i}-1"), &format!("s{i}"), &["http:80"], &["10.0.0.1"])));
+        objects.push(Change::EndpointSlice(slice(
+            &format!("ns/s{i}-1"),
+            &format!("s{i}"),
+            &["http:80"],
+            &["10.0.0.1"],
+        )));
     }
     let mut index = synced(objects);
     settle(&mut index);

@@ -19,7 +19,8 @@ fn texts(texts: &[&str]) -> Vec<String> {
 }
 
 fn wire_service(ips: &[&str], ports: &[(&str, i32, u32)]) -> proto::watch_event::Event {
-    let port = |&(name, protocol, port): &(&str, i32, u32)| proto::ServicePort { name: name.to_owned(), protocol, port };
+    let port =
+        |&(name, protocol, port): &(&str, i32, u32)| proto::ServicePort { name: name.to_owned(), protocol, port };
     proto::watch_event::Event::Service(proto::Service {
         namespace: "ns".to_owned(),
         name: "web".to_owned(),
@@ -31,7 +32,8 @@ fn wire_service(ips: &[&str], ports: &[(&str, i32, u32)]) -> proto::watch_event:
 }
 
 fn wire_slice(addresses: &[&str], ports: &[(&str, i32, u32)]) -> proto::watch_event::Event {
-    let port = |&(name, protocol, port): &(&str, i32, u32)| proto::EndpointPort { name: name.to_owned(), protocol, port };
+    let port =
+        |&(name, protocol, port): &(&str, i32, u32)| proto::EndpointPort { name: name.to_owned(), protocol, port };
     proto::watch_event::Event::EndpointSlice(proto::EndpointSlice {
         namespace: "ns".to_owned(),
         name: "web-1".to_owned(),
@@ -148,10 +150,7 @@ fn bad_policies_name_the_field_and_say_whom_they_select() {
     let cases = [
         (peers(block("10.0.0.0", &[])), "peers[0].ip_block.cidr: not a CIDR: \"10.0.0.0\""),
         (peers(block("10.0.0.0/8", &["x"])), "peers[0].ip_block.except[0]: not a CIDR: \"x\""),
-        (
-            peers(block("10.0.0.0/8", &["11.0.0.0/16"])),
-            "peers[0].ip_block.except[0]: 11.0.0.0/16 is not in 10.0.0.0/8",
-        ),
+        (peers(block("10.0.0.0/8", &["11.0.0.0/16"])), "peers[0].ip_block.except[0]: 11.0.0.0/16 is not in 10.0.0.0/8"),
         (peers(proto::PolicyPeer { peer: None }), "peers[0].peer: required"),
         (ports(port(1, None, 9)), "ports[0].end_port: 9 does not end a range that begins at `number`"),
         (ports(port(1, Some(Port::Number(9)), 8)), "ports[0].end_port: 8 does not end a range that begins at `number`"),
@@ -175,7 +174,8 @@ fn selectors() {
         operator: operator.into(),
         values: texts(values),
     };
-    let with = |requirement| proto::LabelSelector { match_labels: HashMap::new(), match_expressions: vec![requirement] };
+    let with =
+        |requirement| proto::LabelSelector { match_labels: HashMap::new(), match_expressions: vec![requirement] };
     let good = with(requirement("a", Operator::NotIn, &["x"]));
     assert_eq!(
         Selector::from_wire(good).unwrap().requirements,
@@ -210,10 +210,7 @@ fn other_events() {
         Err("Workload ns/x: addresses: required".to_owned())
     );
     workload.addresses = texts(&["10.0.0.1"]);
-    assert_eq!(
-        read(proto::watch_event::Event::Workload(workload)),
-        Err("Workload ns/x: uid: required".to_owned())
-    );
+    assert_eq!(read(proto::watch_event::Event::Workload(workload)), Err("Workload ns/x: uid: required".to_owned()));
     let route = proto::NodeRoute { name: "n2".to_owned(), addresses: vec![], pod_cidrs: texts(&["x"]) };
     assert_eq!(
         read(proto::watch_event::Event::NodeRoute(route)),

@@ -53,16 +53,16 @@ fn a_selector() -> impl Strategy<Value = Selector> {
 }
 
 fn a_peer() -> impl Strategy<Value = PolicyPeer> {
-    let cidrs = ["0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/24", "10.0.0.2/31", "192.0.2.0/24", "::/0", "fd00::/16", "fd00::2/127"];
+    let cidrs =
+        ["0.0.0.0/0", "10.0.0.0/8", "10.0.0.0/24", "10.0.0.2/31", "192.0.2.0/24", "::/0", "fd00::/16", "fd00::2/127"];
     let cidrs = cidrs.map(|text| text.parse::<Cidr>().unwrap()).to_vec();
     let except = prop::sample::subsequence(cidrs.clone(), 0..=3);
     let block = (prop::sample::select(cidrs), except).prop_map(|(cidr, mut except)| {
         except.retain(|except| cidr.covers(except));
         PolicyPeer::IpBlock(IpBlock { cidr, except })
     });
-    let pods = (prop::option::of(a_selector()), a_selector()).prop_map(|(namespace_selector, pod_selector)| {
-        PolicyPeer::Pods(PodPeer { namespace_selector, pod_selector })
-    });
+    let pods = (prop::option::of(a_selector()), a_selector())
+        .prop_map(|(namespace_selector, pod_selector)| PolicyPeer::Pods(PodPeer { namespace_selector, pod_selector }));
     prop_oneof![block, pods]
 }
 
