@@ -1,5 +1,13 @@
 //! Pods on a real containerd: what users see when they run one.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests fail by panicking"
+)]
+
 #[path = "pods/image.rs"]
 mod image;
 #[path = "pods/world.rs"]
@@ -35,6 +43,8 @@ async fn runs_to_completion_and_is_removed() {
     let status = world.phase("once", "Running").await;
     println!("create to Running: {:?}", began.elapsed());
     assert_eq!(status.pod_ip.as_deref(), Some("192.0.2.1"));
+    let followed = world.get("/containerLogs/test/once/app?follow=true").await;
+    assert_eq!(followed, (200, "hello from a pod\n".to_owned()), "a log that is followed ends with the container");
     let status = world.phase("once", "Succeeded").await;
     let terminated = container(&status).state.clone().unwrap().terminated.unwrap();
     assert_eq!((terminated.exit_code, terminated.reason.as_deref()), (0, Some("Completed")));
@@ -298,4 +308,39 @@ async fn lost_containers_and_sandboxes_are_replaced() {
     assert!(reasons(&world.events("lost")).contains(&"SandboxChanged"));
     world.delete(&pod, 1);
     world.terminated("lost").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_at_once() {
+    let Some(containerd) = Containerd::start() else { return };
+    let world = World::start(&containerd);
+    let pods: Vec<_> = (0..20)
+        .map(|number| pod(&format!("p{number}"), "trap 'exit 0' TERM; sleep 1000 & wait", json!({}), json!({})))
+        .collect();
+    let began = Instant::now();
+    let mut times = Vec::new();
+    for pod in &pods {
+        world.run(pod);
+    }
+    for pod in &pods {
+        world.ready(pod.metadata.name.as_deref().unwrap()).await;
+        times.push(began.elapsed());
+    }
+    println!("20 pods create to Ready: p50 {:?}, last {:?}", times[times.len() / 2], times.last());
+    let (status, list) = world.get("/pods").await;
+    let list: Value = serde_json::from_str(&list).unwrap();
+    assert_eq!((status, &list["kind"], list["items"].as_array().unwrap().len()), (200, &json!("PodList"), 20));
+    assert_eq!(list["items"][0]["status"]["phase"], "Running");
+    for pod in &pods {
+        world.delete(pod, 5);
+    }
+    for pod in &pods {
+        world.terminated(pod.metadata.name.as_deref().unwrap()).await;
+        world.forget(pod);
+    }
+    let began = Instant::now();
+    while !world.pods.sandboxes().await.unwrap().is_empty() || !world.pods.pods().is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(60), "pods are left");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }

@@ -46,10 +46,9 @@ pub(super) async fn copy(
             }
             let more = form.write(&line, &mut out);
             line.clear();
-            if out.len() >= CHUNK || !more {
-                if !out.is_empty() && sender.send(Ok(out.split().freeze())).await.is_err() || !more {
-                    return Ok(());
-                }
+            let full = out.len() >= CHUNK || !more;
+            if full && !out.is_empty() && sender.send(Ok(out.split().freeze())).await.is_err() || !more {
+                return Ok(());
             }
         };
         if !out.is_empty() && sender.send(Ok(out.split().freeze())).await.is_err() {
@@ -63,7 +62,10 @@ pub(super) async fn copy(
             () = sender.closed() => return Ok(()),
         }
         // A log that was rotated goes on in a new file of the same name.
-        if end && let Ok(metadata) = tokio::fs::metadata(path).await && metadata.ino() != inode {
+        if end
+            && let Ok(metadata) = tokio::fs::metadata(path).await
+            && metadata.ino() != inode
+        {
             let file = File::open(path).await?;
             inode = file.metadata().await?.ino();
             reader = BufReader::new(file);

@@ -59,7 +59,8 @@ pub(super) async fn get(
 
 fn has_container(pod: &Pod, name: &str) -> bool {
     let spec = pod.spec.as_ref();
-    let containers = spec.into_iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+    let containers =
+        spec.into_iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
     containers.into_iter().any(|container| container.name == name)
 }
 

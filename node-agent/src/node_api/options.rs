@@ -29,7 +29,9 @@ impl LogOptions {
         let flag = |field: &'static str| match query.get(field).map(String::as_str) {
             None | Some("" | "false" | "0") => Ok(false),
             Some("true" | "1") => Ok(true),
-            Some(value) => Err(Error::InvalidOption { field, value: value.to_owned(), expected: "must be true or false" }),
+            Some(value) => {
+                Err(Error::InvalidOption { field, value: value.to_owned(), expected: "must be true or false" })
+            }
         };
         let number = |field: &'static str, minimum: i64, expected: &'static str| {
             let Some(value) = query.get(field).filter(|value| !value.is_empty()) else { return Ok(None) };
@@ -43,7 +45,9 @@ impl LogOptions {
                 let expected = "at most one of sinceTime and sinceSeconds may be specified";
                 return Err(Error::InvalidOption { field: "sinceTime", value: value.clone(), expected });
             }
-            (Some(seconds), None) => Some(now.saturating_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN)),
+            (Some(seconds), None) => {
+                Some(now.saturating_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN))
+            }
             (None, Some(value)) => Some(value.parse().map_err(|_| Error::InvalidOption {
                 field: "sinceTime",
                 value: value.clone(),

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use k8s_cri::v1 as cri;
-use skep_agent_core::pods::config::{
-    Namespaces, PidNamespace, Propagation, Protocol, Seccomp, Security,
-};
+use skep_agent_core::pods::config::{Namespaces, PidNamespace, Propagation, Protocol, Seccomp, Security};
 use skep_agent_core::pods::{ContainerConfig, SandboxConfig};
 
 /// A mount with the path of the node that it shows.

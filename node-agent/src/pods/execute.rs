@@ -30,9 +30,7 @@ impl Executor {
         let runtime = &self.context.runtime;
         Some(match command {
             Command::WriteVolumes(plan) => (Done::VolumesWritten(self.write_volumes(plan).await), false),
-            Command::CreateSandbox(config) => {
-                (Done::SandboxCreated(self.create_sandbox(&config).await), true)
-            }
+            Command::CreateSandbox(config) => (Done::SandboxCreated(self.create_sandbox(&config).await), true),
             Command::StopSandbox(id) => {
                 let result = runtime.stop_sandbox(&id).await.map_err(text);
                 (Done::SandboxStopped(id, result), true)
@@ -94,7 +92,9 @@ impl Executor {
         // The permits are never closed.
         let _permit = self.context.sandbox_permits.acquire().await.map_err(|error| error.to_string())?;
         let log_directory = PathBuf::from(&config.log_directory);
-        tokio::fs::create_dir_all(&log_directory).await.map_err(|error| format!("{}: {error}", log_directory.display()))?;
+        tokio::fs::create_dir_all(&log_directory)
+            .await
+            .map_err(|error| format!("{}: {error}", log_directory.display()))?;
         let request = cri::RunPodSandboxRequest {
             config: Some(convert::sandbox(config)),
             runtime_handler: config.runtime_handler.clone(),

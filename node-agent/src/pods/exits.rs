@@ -2,8 +2,8 @@
 //! every second is what remains.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
@@ -62,7 +62,11 @@ pub(super) async fn watch(socket: PathBuf, exited: mpsc::UnboundedSender<String>
     }
 }
 
-async fn subscribe(socket: &Path, exited: &mpsc::UnboundedSender<String>, connected: &AtomicBool) -> Result<(), Status> {
+async fn subscribe(
+    socket: &Path,
+    exited: &mpsc::UnboundedSender<String>,
+    connected: &AtomicBool,
+) -> Result<(), Status> {
     let mut client = tonic::client::Grpc::new(channel(socket));
     client.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
     let codec = tonic_prost::ProstCodec::<SubscribeRequest, Envelope>::default();

@@ -77,9 +77,11 @@ impl Shared {
             metadata.namespace.as_deref() == Some(namespace) && metadata.name.as_deref() == Some(name)
         };
         // An older pod of the name may still be on its way out.
-        let found = state.pods.values().filter(of_name).max_by_key(|entry| {
-            (!entry.gone, entry.pod.metadata.creation_timestamp.clone())
-        });
+        let found = state
+            .pods
+            .values()
+            .filter(of_name)
+            .max_by_key(|entry| (!entry.gone, entry.pod.metadata.creation_timestamp.clone()));
         found.map(|entry| Arc::clone(&entry.pod))
     }
 
@@ -105,9 +107,11 @@ impl Shared {
 
     fn pod_changed(self: &Arc<Self>, pod: Arc<Pod>) {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
-        if !is_path_component(&uid) || [&pod.metadata.namespace, &pod.metadata.name].into_iter().any(|part| {
-            part.as_deref().is_none_or(|part| !is_path_component(part))
-        }) {
+        if !is_path_component(&uid)
+            || [&pod.metadata.namespace, &pod.metadata.name]
+                .into_iter()
+                .any(|part| part.as_deref().is_none_or(|part| !is_path_component(part)))
+        {
             tracing::error!(uid, name = ?pod.metadata.name, "a pod without usable name, namespace and uid is not run");
             return;
         }
@@ -175,8 +179,12 @@ impl State {
         let config_maps = references.config_maps.iter();
         let secrets = references.secrets.iter();
         Objects {
-            config_maps: config_maps.filter_map(|name| Some((name.clone(), Arc::clone(self.config_maps.get(&key(name))?)))).collect(),
-            secrets: secrets.filter_map(|name| Some((name.clone(), Arc::clone(self.secrets.get(&key(name))?)))).collect(),
+            config_maps: config_maps
+                .filter_map(|name| Some((name.clone(), Arc::clone(self.config_maps.get(&key(name))?))))
+                .collect(),
+            secrets: secrets
+                .filter_map(|name| Some((name.clone(), Arc::clone(self.secrets.get(&key(name))?))))
+                .collect(),
         }
     }
 
@@ -274,5 +282,7 @@ fn key(namespace: Option<&String>, name: Option<&String>) -> Key {
 
 /// Names become directories.
 fn is_path_component(text: &str) -> bool {
-    !text.is_empty() && !text.starts_with('.') && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    !text.is_empty()
+        && !text.starts_with('.')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }

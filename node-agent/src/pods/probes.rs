@@ -32,7 +32,9 @@ pub(super) async fn run(runtime: &Runtime, container_id: &str, check: &Check, ti
             Ok(Err(error)) => ProbeOutcome::Failure(error),
             Err(_) => ProbeOutcome::Failure(format!("dial tcp {}: i/o timeout", address(host, *port))),
         },
-        Check::Grpc { host, port, service } => match tokio::time::timeout(timeout, grpc::check(host, *port, service)).await {
+        Check::Grpc { host, port, service } => match tokio::time::timeout(timeout, grpc::check(host, *port, service))
+            .await
+        {
             Ok(outcome) => outcome,
             Err(_) => {
                 let address = address(host, *port);
@@ -59,7 +61,11 @@ async fn exec(runtime: &Runtime, container_id: &str, command: &[String], timeout
             ProbeOutcome::Failure(if output.is_empty() { silent } else { output })
         }
         Err(error) if matches!(error.status.code(), tonic::Code::DeadlineExceeded | tonic::Code::Cancelled) => {
-            ProbeOutcome::Failure(format!("command timed out: {:?} timed out after {}s", command.join(" "), timeout.as_secs()))
+            ProbeOutcome::Failure(format!(
+                "command timed out: {:?} timed out after {}s",
+                command.join(" "),
+                timeout.as_secs()
+            ))
         }
         Err(error) => ProbeOutcome::Error(error.to_string()),
     }

@@ -46,8 +46,12 @@ impl Lists {
     /// Ids and states of each pod, by uid; what has the same ones has not changed.
     pub(super) fn fingerprints(&self) -> HashMap<String, Vec<(String, i32)>> {
         let mut pods: HashMap<String, Vec<(String, i32)>> = HashMap::new();
-        let sandboxes = self.sandboxes.iter().filter_map(|sandbox| Some((sandbox.labels.get(POD_UID)?, &sandbox.id, sandbox.state)));
-        let containers = self.containers.iter().filter_map(|one| Some((one.labels.get(POD_UID)?, &one.id, one.state + 10)));
+        let sandboxes = self
+            .sandboxes
+            .iter()
+            .filter_map(|sandbox| Some((sandbox.labels.get(POD_UID)?, &sandbox.id, sandbox.state)));
+        let containers =
+            self.containers.iter().filter_map(|one| Some((one.labels.get(POD_UID)?, &one.id, one.state + 10)));
         for (uid, id, state) in sandboxes.chain(containers) {
             pods.entry(uid.clone()).or_default().push((id.clone(), state));
         }
@@ -85,7 +89,8 @@ impl Reader {
     pub(super) async fn read(&self, uid: &str) -> Result<Snapshot, RuntimeError> {
         let at = Instant::now();
         let label_selector: HashMap<String, String> = [(POD_UID.to_owned(), uid.to_owned())].into();
-        let filter = cri::PodSandboxFilter { label_selector: label_selector.clone(), ..cri::PodSandboxFilter::default() };
+        let filter =
+            cri::PodSandboxFilter { label_selector: label_selector.clone(), ..cri::PodSandboxFilter::default() };
         let sandboxes = self.runtime.sandboxes(Some(filter)).await?;
         let filter = cri::ContainerFilter { label_selector, ..cri::ContainerFilter::default() };
         let containers = self.runtime.containers(Some(filter)).await?;
@@ -167,7 +172,8 @@ impl Reader {
 
     async fn exit(&self, uid: &str, metadata: &cri::ContainerMetadata, status: &cri::ContainerStatus) -> Exit {
         let policy = status.annotations.get(TERMINATION_MESSAGE_POLICY).map(String::as_str);
-        let log = (policy == Some("FallbackToLogsOnError") && status.exit_code != 0).then_some(status.log_path.as_str());
+        let log =
+            (policy == Some("FallbackToLogsOnError") && status.exit_code != 0).then_some(status.log_path.as_str());
         let file = self.layout.termination_message(uid, &metadata.name, metadata.attempt);
         let message = termination_message::read(&file, log).await;
         Exit {

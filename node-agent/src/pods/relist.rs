@@ -102,12 +102,7 @@ impl Awaited {
 }
 
 /// Tells the pods whose sandboxes or containers changed.
-async fn tell(
-    shared: &Arc<Shared>,
-    lists: &Lists,
-    known: &mut HashMap<String, Vec<(String, i32)>>,
-    repeat: bool,
-) {
+async fn tell(shared: &Arc<Shared>, lists: &Lists, known: &mut HashMap<String, Vec<(String, i32)>>, repeat: bool) {
     let current = lists.fingerprints();
     for (uid, inbox) in shared.inboxes() {
         if !repeat && known.get(&uid) == current.get(&uid) {

@@ -87,13 +87,19 @@ impl Runtime {
         within("Status", QUICK, client.status(request)).await
     }
 
-    pub(super) async fn sandboxes(&self, filter: Option<cri::PodSandboxFilter>) -> Result<Vec<cri::PodSandbox>, RuntimeError> {
+    pub(super) async fn sandboxes(
+        &self,
+        filter: Option<cri::PodSandboxFilter>,
+    ) -> Result<Vec<cri::PodSandbox>, RuntimeError> {
         let mut client = self.runtime.clone();
         let request = request(cri::ListPodSandboxRequest { filter }, QUICK);
         Ok(within("ListPodSandbox", QUICK, client.list_pod_sandbox(request)).await?.items)
     }
 
-    pub(super) async fn containers(&self, filter: Option<cri::ContainerFilter>) -> Result<Vec<cri::Container>, RuntimeError> {
+    pub(super) async fn containers(
+        &self,
+        filter: Option<cri::ContainerFilter>,
+    ) -> Result<Vec<cri::Container>, RuntimeError> {
         let mut client = self.runtime.clone();
         let request = request(cri::ListContainersRequest { filter }, QUICK);
         Ok(within("ListContainers", QUICK, client.list_containers(request)).await?.containers)
@@ -159,7 +165,12 @@ impl Runtime {
 
     /// Runs a command in a container. The runtime waits for the output's end, which children of a killed command may
     /// hold back, so that the deadline is kept here too.
-    pub(super) async fn exec(&self, id: &str, command: Vec<String>, timeout: Duration) -> Result<cri::ExecSyncResponse, RuntimeError> {
+    pub(super) async fn exec(
+        &self,
+        id: &str,
+        command: Vec<String>,
+        timeout: Duration,
+    ) -> Result<cri::ExecSyncResponse, RuntimeError> {
         let mut client = self.runtime.clone();
         let seconds = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
         let message = cri::ExecSyncRequest {

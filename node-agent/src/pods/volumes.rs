@@ -37,8 +37,9 @@ pub(super) fn write(layout: &Layout, uid: &str, plan: &VolumePlan) -> Result<(),
         let dir = layout.volume(uid, name);
         let made = match source {
             VolumeSource::Empty { memory, size_limit } => empty_dir(&dir, *memory, *size_limit, plan.group),
-            VolumeSource::Files { memory, files } => memory_dir(&dir, *memory, None, 0o755)
-                .and_then(|()| files::write(&dir, files, plan.group)),
+            VolumeSource::Files { memory, files } => {
+                memory_dir(&dir, *memory, None, 0o755).and_then(|()| files::write(&dir, files, plan.group))
+            }
             VolumeSource::Host { path, kind } => {
                 host_path(Path::new(path), *kind).map_err(|error| with_path(&error, Path::new(path)))
             }

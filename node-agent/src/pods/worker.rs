@@ -121,7 +121,8 @@ impl Worker {
                     self.writing = Some(plan.clone());
                 }
                 let (context, uid) = (Arc::clone(&self.context), self.uid.clone());
-                let executor = Executor { context: Arc::clone(&context), uid: uid.clone(), volumes: Arc::clone(&self.volumes) };
+                let executor =
+                    Executor { context: Arc::clone(&context), uid: uid.clone(), volumes: Arc::clone(&self.volumes) };
                 self.tasks.spawn(async move {
                     match executor.execute(command).await {
                         Some((done, true)) => Ended::Command(Some(done), Some(context.reader.read(&uid).await)),

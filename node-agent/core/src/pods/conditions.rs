@@ -96,7 +96,10 @@ fn initialized(machine: &Machine, phase: &str, init_statuses: &[ContainerStatus]
     if missing.is_empty() || main_started {
         return Verdict::holds();
     }
-    Verdict::fails("ContainersNotInitialized", Some(format!("containers with incomplete status: [{}]", missing.join(" "))))
+    Verdict::fails(
+        "ContainersNotInitialized",
+        Some(format!("containers with incomplete status: [{}]", missing.join(" "))),
+    )
 }
 
 fn containers_ready(

@@ -193,8 +193,7 @@ fn secret_key(
 }
 
 fn text(value: &[u8], name: &str, key: &str) -> Result<String, ConfigError> {
-    String::from_utf8(value.to_vec())
-        .map_err(|_| ConfigError::NotText { name: name.to_owned(), key: key.to_owned() })
+    String::from_utf8(value.to_vec()).map_err(|_| ConfigError::NotText { name: name.to_owned(), key: key.to_owned() })
 }
 
 #[cfg(test)]

@@ -79,13 +79,15 @@ impl Fields<'_> {
         let (amount, divisor) = match resource {
             "cpu" => {
                 let default = if side == "limits" { self.node.cpu_milli } else { 0 };
-                let divisor = selector.divisor.as_ref().map_or(Ok(1000), |divisor| divisor_or(quantity::milli(divisor), 1000))?;
+                let divisor =
+                    selector.divisor.as_ref().map_or(Ok(1000), |divisor| divisor_or(quantity::milli(divisor), 1000))?;
                 (quantity.map_or(Ok(default), quantity::milli)?, divisor)
             }
             "memory" | "ephemeral-storage" => {
                 let limited_by_node = side == "limits" && resource == "memory";
                 let default = if limited_by_node { self.node.memory_bytes } else { 0 };
-                let divisor = selector.divisor.as_ref().map_or(Ok(1), |divisor| divisor_or(quantity::units(divisor), 1))?;
+                let divisor =
+                    selector.divisor.as_ref().map_or(Ok(1), |divisor| divisor_or(quantity::units(divisor), 1))?;
                 (quantity.map_or(Ok(default), quantity::units)?, divisor)
             }
             _ => return Err(unsupported()),

@@ -40,7 +40,8 @@ fn scaled(text: &str, scale: i128) -> Option<i64> {
     let (multiplier, divisor) = suffix_factor(suffix)?;
     let numerator = digits.checked_mul(multiplier)?.checked_mul(scale)?;
     let denominator = 10_i128.checked_pow(fraction_digits)?.checked_mul(divisor)?;
-    let rounded = if negative { -(numerator / denominator) } else { numerator.checked_add(denominator - 1)? / denominator };
+    let rounded =
+        if negative { -(numerator / denominator) } else { numerator.checked_add(denominator - 1)? / denominator };
     i64::try_from(rounded).ok()
 }
 

@@ -41,9 +41,8 @@ pub fn config(pod: &Pod, node: &NodeFacts, attempt: u32) -> SandboxConfig {
         cgroup_parent: node.cgroup_parent.clone().unwrap_or_default(),
         sysctls: sysctls(spec),
         namespaces,
-        privileged: containers(spec).any(|container| {
-            container.security_context.as_ref().and_then(|context| context.privileged) == Some(true)
-        }),
+        privileged: containers(spec)
+            .any(|container| container.security_context.as_ref().and_then(|context| context.privileged) == Some(true)),
         security: security::of_sandbox(spec),
         runtime_handler: spec.runtime_class_name.clone().unwrap_or_default(),
         name,

@@ -42,7 +42,12 @@ pub(super) fn of_sandbox(spec: &PodSpec) -> Security {
 ///
 /// # Errors
 /// `runAsNonRoot` is set, and the container would run as root or that cannot be told.
-pub(super) fn of_container(pod: &Pod, spec: &PodSpec, container: &Container, image: &ImageInfo) -> Result<Security, ConfigError> {
+pub(super) fn of_container(
+    pod: &Pod,
+    spec: &PodSpec,
+    container: &Container,
+    image: &ImageInfo,
+) -> Result<Security, ConfigError> {
     let of_pod = spec.security_context.as_ref();
     let own = container.security_context.as_ref();
     let user = own.and_then(|own| own.run_as_user).or_else(|| of_pod.and_then(|of_pod| of_pod.run_as_user));
@@ -85,7 +90,10 @@ fn verify_non_root(user: Option<i64>, image: &ImageInfo, pod: &str, container: &
 
 fn groups(spec: &PodSpec) -> Vec<i64> {
     let context = spec.security_context.iter();
-    context.flat_map(|context| context.fs_group.iter().chain(context.supplemental_groups.iter().flatten())).copied().collect()
+    context
+        .flat_map(|context| context.fs_group.iter().chain(context.supplemental_groups.iter().flatten()))
+        .copied()
+        .collect()
 }
 
 fn seccomp(profile: &SeccompProfile) -> Seccomp {

@@ -105,11 +105,11 @@ fn container_status(machine: &Machine, container: &Container, role: Role) -> Con
             if failure.is_some() && will_run {
                 (waiting_state(), in_state(Some(ended)))
             } else {
-                let before = machine.records(name).filter(|record| Some(&record.id) != current.map(|current| &current.id));
+                let before =
+                    machine.records(name).filter(|record| Some(&record.id) != current.map(|current| &current.id));
                 let before = before.max_by_key(|record| record.attempt);
-                let before = before.and_then(|record| {
-                    Some(terminated(&container_id(&machine.node, &record.id), record.exit()?))
-                });
+                let before = before
+                    .and_then(|record| Some(terminated(&container_id(&machine.node, &record.id), record.exit()?)));
                 (ApiState { terminated: Some(ended), ..ApiState::default() }, in_state(before))
             }
         }
@@ -136,7 +136,8 @@ fn container_status(machine: &Machine, container: &Container, role: Role) -> Con
     };
     let stored = slot.and_then(|slot| slot.stored.as_ref());
     let named = container.image.clone().unwrap_or_default();
-    let image = current.map(|record| record.image.as_str()).filter(|image| !image.is_empty() && !image.starts_with("sha256:"));
+    let image =
+        current.map(|record| record.image.as_str()).filter(|image| !image.is_empty() && !image.starts_with("sha256:"));
     ContainerStatus {
         container_id: id.or_else(|| stored.and_then(|stored| stored.container_id.clone())),
         image: image.map_or(named, str::to_owned),

@@ -111,7 +111,10 @@ pub fn plan(fields: &Fields<'_>, objects: &Objects) -> Result<VolumePlan, Volume
 /// The volume's files are the agent's, so that containers see it read-only.
 #[must_use]
 pub fn is_written_by_agent(volume: &Volume) -> bool {
-    volume.config_map.is_some() || volume.secret.is_some() || volume.projected.is_some() || volume.downward_api.is_some()
+    volume.config_map.is_some()
+        || volume.secret.is_some()
+        || volume.projected.is_some()
+        || volume.downward_api.is_some()
 }
 
 /// A relative path that does not leave the directory it starts in.

@@ -44,7 +44,10 @@ async fn parts_and_forms() {
         (&[("sinceTime", "2026-01-01T00:00:02.5Z")], "three\n"),
         (&[("limitBytes", "6")], "one\ntw"),
         (&[("timestamps", "true"), ("tailLines", "1")], "2026-01-01T00:00:03.000000000Z three\n"),
-        (&[("timestamps", "true"), ("sinceSeconds", "8"), ("limitBytes", "35")], "2026-01-01T00:00:02.000000000Z two\n2"),
+        (
+            &[("timestamps", "true"), ("sinceSeconds", "8"), ("limitBytes", "35")],
+            "2026-01-01T00:00:02.000000000Z two\n2",
+        ),
     ];
     for (query, expected) in table {
         assert_eq!(read(query).await, expected, "{query:?}");

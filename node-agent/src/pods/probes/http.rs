@@ -32,14 +32,16 @@ pub(super) async fn status(check: &HttpCheck) -> Result<u16, String> {
     request(check, stream).await
 }
 
-async fn request(check: &HttpCheck, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<u16, String> {
+async fn request(
+    check: &HttpCheck,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<u16, String> {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let mut request = hyper::Request::get(check.path.as_str());
     let named = |name: &HeaderName| check.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name.as_str()));
     let host = address(&check.host, check.port);
-    let defaults =
-        [(HOST, host.as_str()), (USER_AGENT, "kube-probe/1.33"), (ACCEPT, "*/*"), (CONNECTION, "close")];
+    let defaults = [(HOST, host.as_str()), (USER_AGENT, "kube-probe/1.33"), (ACCEPT, "*/*"), (CONNECTION, "close")];
     for (name, value) in defaults.into_iter().filter(|(name, _)| !named(name)) {
         request = request.header(name, value);
     }

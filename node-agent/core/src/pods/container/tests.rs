@@ -9,7 +9,8 @@ fn pod(mut spec: Value, container: Value) -> Pod {
     container["name"] = json!("app");
     container["image"] = json!("busybox:1");
     spec["containers"] = json!([container]);
-    serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1"}, "spec": spec})).unwrap()
+    serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1"}, "spec": spec}))
+        .unwrap()
 }
 
 fn convert(spec: Value, container: Value) -> Result<ContainerConfig, ConfigError> {
@@ -56,7 +57,10 @@ fn resources_become_cgroup_limits() {
         (json!({"requests": {"cpu": "250m"}}), limits(256, 0, 0, 999)),
         (json!({"limits": {"cpu": "500m"}}), limits(512, 50_000, 0, 999)),
         (json!({"limits": {"cpu": "1m", "memory": "64Mi"}}), limits(2, 1000, 64 << 20, -997)),
-        (json!({"requests": {"cpu": "2", "memory": "256Mi"}, "limits": {"memory": "512Mi"}}), limits(2048, 0, 512 << 20, 750)),
+        (
+            json!({"requests": {"cpu": "2", "memory": "256Mi"}, "limits": {"memory": "512Mi"}}),
+            limits(2048, 0, 512 << 20, 750),
+        ),
     ];
     for (resources, expected) in table {
         assert_eq!(convert(json!({}), json!({"resources": resources})).unwrap().resources, expected, "{resources}");
@@ -92,15 +96,29 @@ fn rights_of_the_container_override_the_pods() {
 fn root_is_refused_where_it_is_not_wanted() {
     let image = |user, username: &str| ImageInfo { user, username: username.to_owned(), ..ImageInfo::default() };
     let table = [
-        (json!({"runAsUser": 0}), image(Some(5), ""), Err("container's runAsUser breaks non-root policy (pod: \"web_shop(u1)\", container: app)")),
+        (
+            json!({"runAsUser": 0}),
+            image(Some(5), ""),
+            Err("container's runAsUser breaks non-root policy (pod: \"web_shop(u1)\", container: app)"),
+        ),
         (json!({"runAsUser": 5}), image(Some(0), ""), Ok(())),
         (json!({}), image(Some(5), ""), Ok(())),
-        (json!({}), image(Some(0), ""), Err("container has runAsNonRoot and image will run as root (pod: \"web_shop(u1)\", container: app)")),
-        (json!({}), image(None, ""), Err("container has runAsNonRoot and image will run as root (pod: \"web_shop(u1)\", container: app)")),
+        (
+            json!({}),
+            image(Some(0), ""),
+            Err("container has runAsNonRoot and image will run as root (pod: \"web_shop(u1)\", container: app)"),
+        ),
+        (
+            json!({}),
+            image(None, ""),
+            Err("container has runAsNonRoot and image will run as root (pod: \"web_shop(u1)\", container: app)"),
+        ),
         (
             json!({}),
             image(None, "nobody"),
-            Err("container has runAsNonRoot and image has non-numeric user (nobody), cannot verify user is non-root (pod: \"web_shop(u1)\", container: app)"),
+            Err(
+                "container has runAsNonRoot and image has non-numeric user (nobody), cannot verify user is non-root (pod: \"web_shop(u1)\", container: app)",
+            ),
         ),
     ];
     for (context, image, expected) in table {
@@ -123,8 +141,10 @@ fn mounts_of_volumes_and_the_agents_own_files() {
         ],
     });
     let found = convert(spec.clone(), container).unwrap().mounts;
-    let volume = |name: &str, sub_path: &str| MountSource::Volume { name: name.to_owned(), sub_path: sub_path.to_owned() };
-    let found: Vec<_> = found.iter().map(|mount| (mount.container_path.as_str(), mount.source.clone(), mount.readonly)).collect();
+    let volume =
+        |name: &str, sub_path: &str| MountSource::Volume { name: name.to_owned(), sub_path: sub_path.to_owned() };
+    let found: Vec<_> =
+        found.iter().map(|mount| (mount.container_path.as_str(), mount.source.clone(), mount.readonly)).collect();
     let expected = [
         ("/data", volume("data", "a/b"), false),
         ("/etc/settings", volume("settings", ""), true),

@@ -34,16 +34,16 @@ fn environment(container: Value) -> Result<Vec<(String, String)>, ConfigError> {
 }
 
 fn one(source: Value) -> Result<String, String> {
-    let variables = environment(json!({"env": [{"name": "V", "valueFrom": source}]})).map_err(|error| error.to_string())?;
+    let variables =
+        environment(json!({"env": [{"name": "V", "valueFrom": source}]})).map_err(|error| error.to_string())?;
     Ok(variables.into_iter().next().map(|(_, value)| value).unwrap_or_else(|| "(unset)".to_owned()))
 }
 
 #[test]
 fn every_source() {
     let field = |path: &str| one(json!({"fieldRef": {"fieldPath": path}}));
-    let resource = |resource: &str, divisor: &str| {
-        one(json!({"resourceFieldRef": {"resource": resource, "divisor": divisor}}))
-    };
+    let resource =
+        |resource: &str, divisor: &str| one(json!({"resourceFieldRef": {"resource": resource, "divisor": divisor}}));
     let table = [
         (field("metadata.name"), Ok("web")),
         (field("metadata.namespace"), Ok("shop")),
@@ -73,7 +73,10 @@ fn every_source() {
         (one(json!({"secretKeyRef": {"name": "login", "key": "password"}})), Ok("hunter2")),
         (one(json!({"secretKeyRef": {"name": "none", "key": "k"}})), Err("secret \"none\" not found")),
         (one(json!({"secretKeyRef": {"name": "login", "key": "k"}})), Err("couldn't find key k in Secret shop/login")),
-        (one(json!({"secretKeyRef": {"name": "login", "key": "raw"}})), Err("the value of key raw in login is not UTF-8 text")),
+        (
+            one(json!({"secretKeyRef": {"name": "login", "key": "raw"}})),
+            Err("the value of key raw in login is not UTF-8 text"),
+        ),
     ];
     for (found, expected) in table {
         assert_eq!(found.as_deref().map_err(String::as_str), expected);

@@ -107,7 +107,8 @@ impl Machine {
                 Some(_) if slot.probes.as_ref().is_some_and(|probes| probes.container_id == record.id) => {}
                 Some(since) => {
                     let mut probes = Probes::new(container, &record.id, since);
-                    let stored = slot.stored.as_ref().filter(|stored| stored.container_id.as_ref() == Some(&container_id));
+                    let stored =
+                        slot.stored.as_ref().filter(|stored| stored.container_id.as_ref() == Some(&container_id));
                     if let Some(stored) = stored {
                         probes.adopt(stored.started == Some(true), stored.ready);
                     }

@@ -137,7 +137,8 @@ impl Machine {
             all.into_iter().find(|stored| stored.name == name)
         };
         let spec = pod.spec.as_ref();
-        let containers = spec.into_iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+        let containers =
+            spec.into_iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
         let slots = containers.map(|container| (container.name.clone(), Slot::new(stored(&container.name)))).collect();
         let outcome = status.and_then(|status| match status.phase.as_deref() {
             Some(phase @ ("Succeeded" | "Failed")) => Some(Outcome {

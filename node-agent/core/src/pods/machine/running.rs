@@ -60,7 +60,9 @@ impl Machine {
     fn has_started(&self, container: &Container) -> bool {
         let running = self.latest_in_sandbox(&container.name).is_some_and(|record| record.running_since().is_some());
         let slot = self.slots.get(&container.name);
-        running && slot.is_some_and(|slot| slot.op.is_none() && slot.probes.as_ref().is_some_and(|probes| probes.is_started()))
+        running
+            && slot
+                .is_some_and(|slot| slot.op.is_none() && slot.probes.as_ref().is_some_and(|probes| probes.is_started()))
     }
 
     /// Brings one container closer to what it should be.
@@ -75,9 +77,8 @@ impl Machine {
             return;
         }
         let record = self.latest(name).cloned();
-        let in_sandbox = record.as_ref().is_some_and(|record| {
-            self.sandbox().is_some_and(|sandbox| sandbox.id == record.sandbox_id)
-        });
+        let in_sandbox =
+            record.as_ref().is_some_and(|record| self.sandbox().is_some_and(|sandbox| sandbox.id == record.sandbox_id));
         match record {
             Some(record) => match record.state {
                 ContainerState::Running { .. } => self.check_running(container, &record, in_sandbox, now),
@@ -139,7 +140,8 @@ impl Machine {
                     ProbeKind::Startup => container.startup_probe.as_ref(),
                     _ => container.liveness_probe.as_ref(),
                 };
-                let why = format!("Container {name} failed {} probe, will be restarted", kind.to_string().to_lowercase());
+                let why =
+                    format!("Container {name} failed {} probe, will be restarted", kind.to_string().to_lowercase());
                 (why, probe.and_then(|probe| probe.termination_grace_period_seconds))
             }
             None if changed => (format!("Container {name} definition changed, will be restarted"), None),
@@ -243,7 +245,9 @@ impl Machine {
         let mut failed = false;
         for container in &spec.containers {
             match self.exit_code(&container.name) {
-                Some(code) if idle(self, &container.name) && !self.wants_start(container, Role::Main) => failed |= code != 0,
+                Some(code) if idle(self, &container.name) && !self.wants_start(container, Role::Main) => {
+                    failed |= code != 0
+                }
                 _ => return,
             }
         }

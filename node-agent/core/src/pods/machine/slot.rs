@@ -104,7 +104,13 @@ impl Slot {
     }
 
     /// Takes note that it cannot be started now; it is tried again after `wait`.
-    pub(in crate::pods) fn fail(&mut self, reason: &'static str, message: String, now: Timestamp, wait: SignedDuration) {
+    pub(in crate::pods) fn fail(
+        &mut self,
+        reason: &'static str,
+        message: String,
+        now: Timestamp,
+        wait: SignedDuration,
+    ) {
         let retry_at = now.checked_add(wait).unwrap_or(Timestamp::MAX);
         self.op = None;
         self.failure = Some(Failure { reason, message, at: now, retry_at });

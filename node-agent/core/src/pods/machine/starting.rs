@@ -131,7 +131,8 @@ impl Machine {
             return;
         };
         let known = self.records(name).map(|record| record.attempt).max();
-        let attempt = known.max(self.slots.get(name).and_then(|slot| slot.attempt)).map_or(0, |last| last.saturating_add(1));
+        let attempt =
+            known.max(self.slots.get(name).and_then(|slot| slot.attempt)).map_or(0, |last| last.saturating_add(1));
         let pod = Arc::clone(&self.pod);
         let fields = Fields { pod: &pod, node: &self.node, pod_ips: &self.pod_ips };
         match container::config(&fields, container, &self.objects, image, attempt) {

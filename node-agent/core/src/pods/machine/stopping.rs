@@ -161,9 +161,9 @@ impl Machine {
             Some(Op::CheckingImage | Op::Pulling | Op::PostStart { .. }) => self.slot(name).op = None,
             None => {}
         }
-        let running = self.latest(name).filter(|record| {
-            matches!(record.state, ContainerState::Running { .. } | ContainerState::Unknown)
-        });
+        let running = self
+            .latest(name)
+            .filter(|record| matches!(record.state, ContainerState::Running { .. } | ContainerState::Unknown));
         let Some(id) = running.map(|record| record.id.clone()) else { return false };
         self.kill(container, &id, deadline, format!("Stopping container {name}"), now);
         true

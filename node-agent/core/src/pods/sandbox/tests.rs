@@ -51,7 +51,11 @@ fn privileged_when_any_container_is() {
 
 #[test]
 fn dns_by_policy() {
-    let cluster = (vec!["10.96.0.10"], vec!["shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "lan"], vec!["ndots:5"]);
+    let cluster = (
+        vec!["10.96.0.10"],
+        vec!["shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "lan"],
+        vec!["ndots:5"],
+    );
     let host = (vec!["192.0.2.53"], vec!["lan"], vec![]);
     let table = [
         (json!({}), cluster.clone()),
@@ -70,7 +74,11 @@ fn dns_by_policy() {
     ];
     for (spec, (servers, searches, options)) in table {
         let found = dns("shop", pod(spec.clone()).spec.as_ref().unwrap(), &node());
-        assert_eq!((found.servers, found.searches, found.options), (to_strings(&servers), to_strings(&searches), to_strings(&options)), "{spec}");
+        assert_eq!(
+            (found.servers, found.searches, found.options),
+            (to_strings(&servers), to_strings(&searches), to_strings(&options)),
+            "{spec}"
+        );
     }
 }
 
@@ -85,6 +93,10 @@ fn hosts_file() {
     assert!(text.ends_with("10.244.0.5\tweb-1\nfd00::5\tweb-1\n192.0.2.9\tdb\tcache\n"), "{text}");
     let text = hosts(&pod(json!({"subdomain": "nodes"})), &node(), &ips[..1]);
     assert!(text.ends_with("10.244.0.5\tweb-1.nodes.shop.svc.cluster.local\tweb-1\n"), "{text}");
-    let text = hosts(&pod(json!({"hostNetwork": true, "hostAliases": [{"ip": "192.0.2.9", "hostnames": ["db"]}]})), &node(), &ips);
+    let text = hosts(
+        &pod(json!({"hostNetwork": true, "hostAliases": [{"ip": "192.0.2.9", "hostnames": ["db"]}]})),
+        &node(),
+        &ips,
+    );
     assert!(text.ends_with("192.0.2.1 node\n192.0.2.9\tdb\n"), "{text}");
 }

@@ -25,7 +25,8 @@ fn planned(volume: Value) -> Result<VolumeSource, String> {
 }
 
 fn files(memory: bool, files: &[(&str, &[u8], u32)]) -> Result<VolumeSource, String> {
-    let file = |&(path, bytes, mode): &(&str, &[u8], u32)| (path.to_owned(), FileContent { bytes: bytes.to_vec(), mode });
+    let file =
+        |&(path, bytes, mode): &(&str, &[u8], u32)| (path.to_owned(), FileContent { bytes: bytes.to_vec(), mode });
     Ok(VolumeSource::Files { memory, files: files.iter().map(file).collect() })
 }
 

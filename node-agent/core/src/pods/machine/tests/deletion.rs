@@ -30,7 +30,8 @@ fn everything_is_stopped_then_said_then_removed() {
     assert_eq!(world.asked, ["stop app 30", "stop sandbox s1", "remove sandbox s1", "remove files"]);
     let unready = world.reports.iter().position(|report| {
         let conditions = report.status.conditions.as_ref().unwrap();
-        conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "False") && !report.terminated
+        conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "False")
+            && !report.terminated
     });
     let said = world.reports.iter().position(|report| report.terminated);
     assert!(unready < said && said.is_some());

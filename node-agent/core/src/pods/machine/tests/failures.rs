@@ -17,7 +17,8 @@ fn images_by_pull_policy() {
         ("Never", false, vec!["check app:1"], vec!["ErrImageNeverPull", "Failed"]),
     ];
     for (policy, has_image, asked, reasons) in table {
-        let mut world = World::new(json!({"containers": [{"name": "app", "image": "app:1", "imagePullPolicy": policy}]}));
+        let mut world =
+            World::new(json!({"containers": [{"name": "app", "image": "app:1", "imagePullPolicy": policy}]}));
         world.has_image = has_image;
         world.begin();
         let of_images = |asked: &&String| asked.contains("app:1");
@@ -105,7 +106,10 @@ fn a_sandbox_that_cannot_be_made_is_tried_again() {
     world.pass(15);
     let tries = world.asked.iter().filter(|asked| *asked == "create sandbox 0").count();
     assert_eq!(tries, 5, "after 1, 2, 4 and 8 seconds");
-    assert_eq!(world.events[0], ("FailedCreatePodSandBox".to_owned(), "Failed to create pod sandbox: it broke".to_owned()));
+    assert_eq!(
+        world.events[0],
+        ("FailedCreatePodSandBox".to_owned(), "Failed to create pod sandbox: it broke".to_owned())
+    );
     assert_eq!(world.condition("PodReadyToStartContainers"), "False");
     world.failing.clear();
     world.pass(10);

@@ -115,7 +115,8 @@ fn of_old_starts_the_last_two_are_kept() {
 
 #[test]
 fn init_containers_run_one_after_the_other() {
-    let mut world = World::new(json!({"initContainers": [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]}));
+    let mut world =
+        World::new(json!({"initContainers": [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]}));
     world.begin();
     assert_eq!(world.phase(), "Pending");
     assert_eq!(world.condition("Initialized"), "False ContainersNotInitialized");
@@ -209,7 +210,10 @@ fn hooks_hold_readiness_back_and_their_failure_kills() {
     let mut world = World::new(spec.clone());
     world.unanswered = vec!["postStart"];
     world.begin();
-    assert_eq!((world.state("app").as_str(), world.condition("Ready").as_str()), ("running", "False ContainersNotReady"));
+    assert_eq!(
+        (world.state("app").as_str(), world.condition("Ready").as_str()),
+        ("running", "False ContainersNotReady")
+    );
     let mut world = World::new(spec);
     world.failing = vec!["postStart"];
     world.begin();
@@ -223,14 +227,20 @@ fn a_new_image_replaces_the_container() {
     world.begin();
     let pod = super::world::pod(json!({"containers": [{"name": "app", "image": "app:2"}]}));
     world.input(Input::Pod(std::sync::Arc::new(pod)));
-    assert!(world.events.contains(&("Killing".to_owned(), "Container app definition changed, will be restarted".to_owned())));
+    assert!(
+        world
+            .events
+            .contains(&("Killing".to_owned(), "Container app definition changed, will be restarted".to_owned()))
+    );
     assert_eq!((world.state("app").as_str(), world.container("app").restart_count), ("running", 1));
     assert_eq!(world.asked.iter().filter(|asked| *asked == "check app:2").count(), 1);
 }
 
 #[test]
 fn a_pod_that_runs_already_is_taken_over() {
-    let mut before = World::new(json!({"containers": [{"name": "app", "image": "app:1", "readinessProbe": {"exec": {}, "periodSeconds": 5}}]}));
+    let mut before = World::new(
+        json!({"containers": [{"name": "app", "image": "app:1", "readinessProbe": {"exec": {}, "periodSeconds": 5}}]}),
+    );
     before.begin().exits("app", 1);
     assert_eq!(before.container("app").restart_count, 1);
     let mut pod = (*before.machine.pod).clone();

@@ -37,7 +37,8 @@ pub(in super::super) fn pod(spec: Value) -> Pod {
     if spec.get("containers").is_none() {
         spec["containers"] = json!([{"name": "app", "image": "app:1"}]);
     }
-    serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1"}, "spec": spec})).unwrap()
+    serde_json::from_value(json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u1"}, "spec": spec}))
+        .unwrap()
 }
 
 impl World {
@@ -257,7 +258,10 @@ impl World {
                 Input::Done(Done::ImageChecked(container, result.map(|()| info)), unneeded)
             }
             Command::PullImage { container, .. } => {
-                let info = (ImageInfo { id: "i1".to_owned(), size: 7, ..ImageInfo::default() }, SignedDuration::from_millis(1500));
+                let info = (
+                    ImageInfo { id: "i1".to_owned(), size: 7, ..ImageInfo::default() },
+                    SignedDuration::from_millis(1500),
+                );
                 Input::Done(Done::ImagePulled(container, result.map(|()| info)), unneeded)
             }
             Command::CreateContainer { sandbox_id, config, .. } => {
@@ -267,7 +271,8 @@ impl World {
                     let (name, attempt) = (config.name.clone(), config.attempt);
                     let (image, image_id) = ("docker.io/library/app:1".to_owned(), "sha256:1".to_owned());
                     let state = ContainerState::Created;
-                    let record = ObservedContainer { id: id.clone(), sandbox_id, name, attempt, hash, image, image_id, state };
+                    let record =
+                        ObservedContainer { id: id.clone(), sandbox_id, name, attempt, hash, image, image_id, state };
                     self.held.containers.push(record);
                 }
                 Input::Done(Done::ContainerCreated(config.name.clone(), result.map(|()| id)), unneeded)
