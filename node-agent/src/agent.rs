@@ -23,7 +23,7 @@ use crate::node_status::NodeReporter;
 use crate::pods::{Pods, PodsConfig};
 use crate::tls::Pki;
 use crate::upstream::{self, Session, StreamState, Upstream};
-use crate::{local_api, node_api, node_server};
+use crate::{local_api, memory, node_api, node_server};
 
 /// Reports and events that may wait to be sent.
 const QUEUE: usize = 256;
@@ -58,6 +58,8 @@ impl Agent {
         let journal = Journal::open(&config.state_dir, in_use)?;
         let (endpoints, adopted) = Endpoints::adopt(journal.clone(), network.clone()).await?;
         let (dataplane, programs, flow_events) = start_dataplane(&config, endpoints).await?;
+        // Relocation against the kernel's type information took tens of megabytes for a moment.
+        memory::give_back();
 
         let (reports, reports_to_send) = mpsc::channel(QUEUE);
         let (events, events_to_send) = mpsc::channel(QUEUE);

@@ -7,6 +7,7 @@ pub mod config;
 pub mod dataplane;
 mod http_server;
 pub mod local_api;
+pub mod memory;
 pub mod netlink;
 pub mod node_api;
 pub mod node_server;

@@ -19,6 +19,7 @@ const STACK: usize = 4 << 20;
 
 fn main() -> ExitCode {
     let config = Config::parse();
+    skep_agent::memory::use_few_arenas();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -257,7 +257,7 @@ async fn pods_get_addresses_and_reach_each_other(world: &mut World) {
     }
     times.sort();
     println!("CNI ADD, plugin process included: p50 {:?}, worst {:?}", times[10], times[19]);
-    println!("resident memory of the agent: {} kB", agent_again.resident_kilobytes());
+    println!("memory of the agent: {}", agent_again.memory());
 
     // The node API: for the control service only.
     assert_eq!(world.node_api("kube-apiserver-kubelet-client", "system:masters").await, Some(200));

@@ -123,13 +123,18 @@ impl Dataplane {
         if !self.features.tcx {
             return clsact::attach(&mut self.object(), ifname);
         }
-        // Towards the pod first: a connection that the pod opens must not outrun the program that passes its replies.
-        for hook in PodHook::BOTH {
-            let path = self.pins.pod_link(ifindex, hook);
-            let attach = pod_attach_type(hook);
-            link::ensure(&path, self.pod_program(hook), Target::Interface(ifindex), u64::from(ifindex), attach)?;
-        }
-        Ok(())
+        // The kernel lets packets that are under way pass before it returns; at the same time both wait once.
+        std::thread::scope(|scope| {
+            let to = scope.spawn(|| self.attach_hook(ifindex, PodHook::To));
+            let from = self.attach_hook(ifindex, PodHook::From);
+            to.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).and(from)
+        })
+    }
+
+    fn attach_hook(&self, ifindex: u32, hook: PodHook) -> Result<(), Error> {
+        let path = self.pins.pod_link(ifindex, hook);
+        let target = Target::Interface(ifindex);
+        link::ensure(&path, self.pod_program(hook), target, u64::from(ifindex), pod_attach_type(hook))
     }
 
     /// Removes the programs from a pod's interface, which may be gone already.

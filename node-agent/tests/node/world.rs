@@ -244,10 +244,11 @@ impl Agent {
         assert!(self.0.wait().unwrap().success());
     }
 
-    pub fn resident_kilobytes(&self) -> u64 {
+    /// Memory: all that is resident, and what of it is the process's own.
+    pub fn memory(&self) -> String {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.split_whitespace().next().unwrap().parse().unwrap()
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        format!("{} resident, {} of it anonymous", field("VmRSS:"), field("RssAnon:"))
     }
 }
 
