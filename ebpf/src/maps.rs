@@ -7,8 +7,8 @@ use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
 use aya_ebpf::macros::btf_map;
 use skep_abi::{
-    Addr, Backend, Bits, Config, ConnKey, ConnValue, Drops, Endpoint, FlowEvent, FragmentKey, FragmentValue,
-    Frontend, FrontendKey, OriginKey, OriginValue, PeerKey, PortKey, PrefixKey, Reason, RuleList, RuleListKey, SlotKey,
+    Addr, Backend, Bits, Config, ConnKey, ConnValue, Drops, Endpoint, FlowEvent, FragmentKey, FragmentValue, Frontend,
+    FrontendKey, OriginKey, OriginValue, PeerKey, PortKey, PrefixKey, Reason, RuleList, RuleListKey, SlotKey,
 };
 
 const LAZY: usize = BPF_F_NO_PREALLOC as usize;

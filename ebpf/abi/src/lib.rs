@@ -21,13 +21,10 @@ mod policy;
 mod service;
 
 pub use addr::Addr;
-pub use conntrack::{
-    ConnKey, ConnState, ConnValue, FragmentKey, FragmentValue, OriginKey, OriginValue, conn_flags,
-};
+pub use conntrack::{ConnKey, ConnState, ConnValue, FragmentKey, FragmentValue, OriginKey, OriginValue, conn_flags};
 pub use event::{Drops, FlowEvent, Reason, Verdict};
 pub use policy::{
-    Bits, Direction, Endpoint, PeerKey, PortKey, PrefixKey, RuleList, RuleListKey, endpoint_flags,
-    rule_list_flags,
+    Bits, Direction, Endpoint, PeerKey, PortKey, PrefixKey, RuleList, RuleListKey, endpoint_flags, rule_list_flags,
 };
 pub use service::{Backend, BackendState, Frontend, FrontendKey, SlotKey, frontend_flags};
 
@@ -71,8 +68,8 @@ pub mod map {
 
     /// Every map.
     pub const ALL: [&str; 15] = [
-        FRONTENDS, SLOTS, BACKENDS, ORIGINS, CONNTRACK, FRAGMENTS, ENDPOINTS, IDENTITIES, RULE_LISTS, PEER_RULES, PORT_RULES, PREFIXES,
-        DROPS, EVENTS, CONFIG,
+        FRONTENDS, SLOTS, BACKENDS, ORIGINS, CONNTRACK, FRAGMENTS, ENDPOINTS, IDENTITIES, RULE_LISTS, PEER_RULES,
+        PORT_RULES, PREFIXES, DROPS, EVENTS, CONFIG,
     ];
 }
 
@@ -115,8 +112,26 @@ mod user {
     }
 
     pod!(
-        Addr, Backend, Bits, Config, ConnKey, ConnValue, Drops, Endpoint, FlowEvent, FragmentKey,
-        FragmentValue, Frontend, FrontendKey, OriginKey, OriginValue, PeerKey, RuleList, RuleListKey, SlotKey, PortKey,
+        Addr,
+        Backend,
+        Bits,
+        Config,
+        ConnKey,
+        ConnValue,
+        Drops,
+        Endpoint,
+        FlowEvent,
+        FragmentKey,
+        FragmentValue,
+        Frontend,
+        FrontendKey,
+        OriginKey,
+        OriginValue,
+        PeerKey,
+        RuleList,
+        RuleListKey,
+        SlotKey,
+        PortKey,
         PrefixKey,
     );
 }

@@ -66,7 +66,8 @@ fn unreachable4(skb: Skb, packet: &Packet) -> Result<(), Reason> {
 #[inline(never)]
 fn unreachable6(skb: Skb, packet: &Packet) -> Result<(), Reason> {
     let header: Chunk<{ refuse::IPV6_LEN }> = skb.load(packet.l3).ok_or(Reason::Malformed)?;
-    let after: Chunk<{ refuse::QUOTED_LEN }> = skb.load(packet.l3 + refuse::IPV6_LEN as u32).ok_or(Reason::Malformed)?;
+    let after: Chunk<{ refuse::QUOTED_LEN }> =
+        skb.load(packet.l3 + refuse::IPV6_LEN as u32).ok_or(Reason::Malformed)?;
     let payload = (refuse::ICMP_LEN + refuse::IPV6_LEN + refuse::QUOTED_LEN) as u16;
     let start = ETH_LEN + refuse::IPV6_LEN as u32;
     skb.resize(start + u32::from(payload))?;

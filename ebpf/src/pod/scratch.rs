@@ -6,8 +6,8 @@ use skep_abi::{Addr, Bits, ConnKey, ConnValue, Direction, Endpoint, FlowEvent, R
 use skep_verdict::packet::{Bytes, Packet};
 use skep_verdict::policy::NO_RULE;
 
-use super::skb::Skb;
 use super::SHOT;
+use super::skb::Skb;
 use crate::record;
 
 /// What is known about the packet so far.

@@ -4,8 +4,8 @@ use aya_ebpf::helpers::bpf_get_prandom_u32;
 use skep_abi::{Addr, BackendState, ConnValue, Frontend, Reason, config_flags, conn_flags};
 use skep_verdict::conn;
 use skep_verdict::packet::tcp_flags;
-use skep_verdict::service::{Seed, client};
 use skep_verdict::proto;
+use skep_verdict::service::{Seed, client};
 
 use super::scratch::Scratch;
 use super::track;

@@ -25,7 +25,8 @@ impl Bytes for Skb {
         let mut bytes = MaybeUninit::<Chunk<N>>::uninit();
         // SAFETY: the helper writes N bytes when it succeeds, and the array is only taken for initialised then.
         unsafe {
-            let result = bpf_skb_load_bytes(self.0.cast::<c_void>().cast_const(), offset, bytes.as_mut_ptr().cast(), N as u32);
+            let result =
+                bpf_skb_load_bytes(self.0.cast::<c_void>().cast_const(), offset, bytes.as_mut_ptr().cast(), N as u32);
             (result == 0).then(|| bytes.assume_init())
         }
     }

@@ -1,7 +1,7 @@
 //! What all socket hooks share.
 
-use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_set_retval};
 use aya_ebpf::Global;
+use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_set_retval};
 use skep_abi::{Addr, Direction, OriginValue, Reason, Verdict};
 use skep_verdict::service::{Seed, origin_key};
 
@@ -84,11 +84,8 @@ fn refuse(socket: Socket, service: &Addr, port_be: u16, proto: u8) -> i32 {
     }
     // Without the helper an error would be EPERM, which programs take for a firewall. The discard port on the loopback
     // address refuses by itself.
-    let loopback = if service.is_v4() {
-        Addr::v4([127, 0, 0, 1])
-    } else {
-        Addr([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
-    };
+    let loopback =
+        if service.is_v4() { Addr::v4([127, 0, 0, 1]) } else { Addr([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]) };
     socket.set(&loopback, 9_u16.to_be());
     PROCEED
 }

@@ -118,6 +118,5 @@ pub fn lifetime(protocol: u8, state: u8) -> u64 {
     seconds * SECOND
 }
 
-
 #[cfg(test)]
 mod tests;

@@ -72,7 +72,8 @@ pub fn ipv4_header(packet: &Packet, protocol: u8, payload: u16) -> Chunk<IPV4_LE
     let len = (payload + IPV4_LEN as u16).to_be_bytes();
     let (s, d) = (&packet.dst.0, &packet.src.0);
     let mut chunk = Chunk([
-        0x45, 0, len[0], len[1], 0, 0, 0x40, 0, 64, protocol, 0, 0, s[12], s[13], s[14], s[15], d[12], d[13], d[14], d[15],
+        0x45, 0, len[0], len[1], 0, 0, 0x40, 0, 64, protocol, 0, 0, s[12], s[13], s[14], s[15], d[12], d[13], d[14],
+        d[15],
     ]);
     let h = &mut chunk.0;
     let sum = finish(add(0, h)).to_ne_bytes();
@@ -149,7 +150,6 @@ fn finish(sum: u32) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     !(sum as u16)
 }
-
 
 #[cfg(test)]
 mod tests;

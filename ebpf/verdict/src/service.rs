@@ -15,7 +15,11 @@ impl Seed {
     /// The seed for a frontend: `random` unless the Service wants a client to stay, then a hash of the `client`.
     #[inline(always)]
     pub fn new(frontend: &Frontend, random: u32, client: u64) -> Self {
-        if frontend.flags & frontend_flags::AFFINITY != 0 { Self::sticky(frontend.service, client) } else { Self(random) }
+        if frontend.flags & frontend_flags::AFFINITY != 0 {
+            Self::sticky(frontend.service, client)
+        } else {
+            Self(random)
+        }
     }
 
     /// A seed that is the same for the same client and Service.

@@ -28,7 +28,9 @@ pub enum Error {
         source: aya::maps::MapError,
     },
     /// A pinned map of the same ABI version has another layout than this program.
-    #[error("map {name} is pinned with another layout ({found}, expected {expected}); remove the pin directory to start afresh")]
+    #[error(
+        "map {name} is pinned with another layout ({found}, expected {expected}); remove the pin directory to start afresh"
+    )]
     Layout {
         /// Name of the map.
         name: &'static str,

@@ -3,14 +3,14 @@
 use std::mem::size_of;
 
 use skep_abi::{
-    Addr, Backend, Bits, Config, ConnKey, ConnValue, Drops, Endpoint, FragmentKey, FragmentValue, Frontend, FrontendKey,
-    OriginKey, OriginValue, PeerKey, PortKey, PrefixKey, RuleList, RuleListKey, SlotKey, map,
+    Addr, Backend, Bits, Config, ConnKey, ConnValue, Drops, Endpoint, FragmentKey, FragmentValue, Frontend,
+    FrontendKey, OriginKey, OriginValue, PeerKey, PortKey, PrefixKey, RuleList, RuleListKey, SlotKey, map,
 };
 
+use crate::Error;
 use crate::maps::pinned;
 use crate::object::exists;
 use crate::pins::Pins;
-use crate::Error;
 
 /// Bytes of key and value as the kernel counts them.
 const fn sizes<K, V>() -> (usize, usize) {

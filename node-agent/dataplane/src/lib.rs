@@ -40,4 +40,3 @@ pub use prefix_table::PrefixTable;
 pub use setting::Setting;
 pub use table::Table;
 pub use trial::{Action, Trial};
-

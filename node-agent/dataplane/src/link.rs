@@ -49,10 +49,10 @@ pub(crate) fn update(
 /// Detaches and removes a pinned link. Absence is no error.
 pub(crate) fn remove(path: &Path) -> Result<(), Error> {
     // Without this the program would run on until the kernel has freed the pin, some time after its removal.
-    if let Ok(link) = sys::get(path) {
-        if let Err(error) = sys::link_detach(link.as_fd()) {
-            tracing::debug!(path = %path.display(), %error, "link not detached: what it hung on may be gone");
-        }
+    if let Ok(link) = sys::get(path)
+        && let Err(error) = sys::link_detach(link.as_fd())
+    {
+        tracing::debug!(path = %path.display(), %error, "link not detached: what it hung on may be gone");
     }
     match fs::remove_file(path) {
         Ok(()) => Ok(()),

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use aya::util::KernelVersion;
 use aya::programs::{Program, ProgramError, ProgramFd, SchedClassifier};
+use aya::util::KernelVersion;
 use aya::{Ebpf, EbpfLoader};
 use skep_abi::map;
 

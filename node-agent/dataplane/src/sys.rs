@@ -178,8 +178,11 @@ pub(crate) fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
 /// What the kernel knows about a link.
 pub(crate) fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
     let mut info = LinkInfo::default();
-    let mut attr =
-        InfoAttr { bpf_fd: raw(link), info_len: size_of::<LinkInfo>() as u32, info: std::ptr::from_mut(&mut info) as u64 };
+    let mut attr = InfoAttr {
+        bpf_fd: raw(link),
+        info_len: size_of::<LinkInfo>() as u32,
+        info: std::ptr::from_mut(&mut info) as u64,
+    };
     bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attr)?;
     Ok(info)
 }

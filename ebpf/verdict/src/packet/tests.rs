@@ -38,10 +38,17 @@ const UDP_HEADER: [u8; 8] = [0x9c, 0x40, 0, 53, 0, 8, 0, 0];
 fn ports_are_found_behind_options_and_extension_headers() {
     for options in [0, 4, 40] {
         let packet = read(&v4(options, 0, proto::UDP, &UDP_HEADER), false, Extent::Whole).unwrap();
-        assert_eq!((packet.l4, packet.src_port_be.to_be(), packet.dst_port_be.to_be()), (20 + options as u32, 40000, 53));
+        assert_eq!(
+            (packet.l4, packet.src_port_be.to_be(), packet.dst_port_be.to_be()),
+            (20 + options as u32, 40000, 53)
+        );
         assert_eq!((packet.src, packet.dst), (Addr::v4([10, 0, 0, 1]), Addr::v4([10, 0, 0, 2])));
     }
-    let chain = [&[60, 0, 0, 0, 0, 0, 0, 0][..], &[51, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], &[17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]];
+    let chain = [
+        &[60, 0, 0, 0, 0, 0, 0, 0][..],
+        &[51, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    ];
     let packet = read(&v6(0, &[&chain.concat()[..], &UDP_HEADER].concat()), true, Extent::Whole).unwrap();
     assert_eq!((packet.l4, packet.proto, packet.dst_port_be.to_be()), (40 + 36, proto::UDP, 53));
 }

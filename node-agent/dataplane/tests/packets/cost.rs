@@ -24,8 +24,16 @@ fn cost_of_a_packet() {
         let service = at(VIP[i], 80);
         world.serve(service, TCP, Some(at(OTHER[i], 8080)));
         world.from_pod(&tcp(pod, other, SYN, b"", &Extra::default()));
-        cost(&format!("{family}, established, from pod"), Direction::Egress, &tcp(pod, other, ACK, b"", &Extra::default()));
-        cost(&format!("{family}, established, to pod"), Direction::Ingress, &tcp(other, pod, ACK, b"", &Extra::default()));
+        cost(
+            &format!("{family}, established, from pod"),
+            Direction::Egress,
+            &tcp(pod, other, ACK, b"", &Extra::default()),
+        );
+        cost(
+            &format!("{family}, established, to pod"),
+            Direction::Ingress,
+            &tcp(other, pod, ACK, b"", &Extra::default()),
+        );
         let list = 1 + i as u32;
         let flags = rule_list_flags::PEERS | rule_list_flags::PORTS;
         let rules = RuleList { any_peer: Bits::default(), any_port: Bits::default(), flags, pad: 0 };

@@ -64,7 +64,10 @@ fn what_is_not_supported_is_dropped_and_arp_passes() {
     other[12..14].copy_from_slice(&[0x88, 0xcc]);
     assert_eq!(dropped(&world, &other), Some(Reason::UnsupportedProtocol));
     // A routing header with segments left: the destination field is not where the packet goes.
-    let routed = Extra { extensions: vec![(43, vec![0, 2, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])], ..Extra::default() };
+    let routed = Extra {
+        extensions: vec![(43, vec![0, 2, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])],
+        ..Extra::default()
+    };
     let routed = udp(at(POD[1], 40000), at(OTHER[1], 80), b"", &routed);
     assert_eq!(dropped(&world, &routed), Some(Reason::UnsupportedProtocol));
     let mut arp = vec![0; 60];

@@ -2,9 +2,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
-use skep_abi::{
-    Addr, Backend, BackendState, Config, Direction, Endpoint, Frontend, FrontendKey, Reason, SlotKey,
-};
+use skep_abi::{Addr, Backend, BackendState, Config, Direction, Endpoint, Frontend, FrontendKey, Reason, SlotKey};
 use skep_dataplane::{Dataplane, Options, Trial};
 
 /// Test runs happen on the loopback interface.
@@ -38,8 +36,7 @@ impl World {
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
         let dir = tempfile::tempdir().unwrap();
         mount(Some("bpf"), dir.path(), Some("bpf"), MsFlags::empty(), None::<&str>).unwrap();
-        let config =
-            Config { version: skep_abi::VERSION, flags: 0, node_addr4: Addr::NONE, node_addr6: Addr::NONE };
+        let config = Config { version: skep_abi::VERSION, flags: 0, node_addr4: Addr::NONE, node_addr6: Addr::NONE };
         let options = Options { bpf_dir: dir.path().join("skep"), cgroup: None, config };
         let dataplane = Dataplane::open(&options).unwrap_or_else(|error| panic!("{error}"));
         let world = Self { dataplane, dir };

@@ -34,8 +34,7 @@ fn receive(socket: &UdpSocket) -> (String, SocketAddr) {
 }
 
 /// Service, where its backend binds, where the client binds.
-const FAMILIES: [(&str, &str, &str); 2] =
-    [(V4, "10.244.1.2:0", "0.0.0.0:0"), (V6, "[fd00:244::2]:0", "[::]:0")];
+const FAMILIES: [(&str, &str, &str); 2] = [(V4, "10.244.1.2:0", "0.0.0.0:0"), (V6, "[fd00:244::2]:0", "[::]:0")];
 
 #[test]
 fn an_unconnected_socket_is_answered_by_the_service() {

@@ -82,7 +82,10 @@ fn a_service_without_endpoints_refuses_at_once() {
     assert_eq!(refused.packets, 3);
     let event = dataplane.events().unwrap().next().unwrap();
     assert_eq!(event.reason, Reason::NoEndpoints as u8);
-    assert_eq!((event.service, u16::from_be(event.service_port_be)), ("10.96.0.10".parse::<std::net::IpAddr>().unwrap().into(), 80));
+    assert_eq!(
+        (event.service, u16::from_be(event.service_port_be)),
+        ("10.96.0.10".parse::<std::net::IpAddr>().unwrap().into(), 80)
+    );
 }
 
 #[test]

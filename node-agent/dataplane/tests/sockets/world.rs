@@ -86,17 +86,12 @@ pub(crate) fn serve(dataplane: &Dataplane, service: SocketAddr, proto: u8, backe
     for (index, addr) in backends.iter().enumerate() {
         let index = index as u32;
         let id = service * 1000 + generation * 100 + index;
-        let backend = Backend {
-            addr: addr.ip().into(),
-            port_be: addr.port().to_be(),
-            proto,
-            state: BackendState::Active as u8,
-        };
+        let backend =
+            Backend { addr: addr.ip().into(), port_be: addr.port().to_be(), proto, state: BackendState::Active as u8 };
         maps.backends.set(&id, &backend).unwrap();
         maps.slots.set(&SlotKey { service, generation, index }, &id).unwrap();
     }
-    let frontend =
-        Frontend { service, generation, count: backends.len() as u32, flags: 0, affinity_timeout: 0 };
+    let frontend = Frontend { service, generation, count: backends.len() as u32, flags: 0, affinity_timeout: 0 };
     maps.frontends.set(&key, &frontend).unwrap();
 }
 
