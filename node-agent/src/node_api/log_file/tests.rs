@@ -45,7 +45,7 @@ async fn parts_and_forms() {
         (&[("limitBytes", "6")], "one\ntw"),
         (&[("timestamps", "true"), ("tailLines", "1")], "2026-01-01T00:00:03.000000000Z three\n"),
         (
-            &[("timestamps", "true"), ("sinceSeconds", "8"), ("limitBytes", "35")],
+            &[("timestamps", "true"), ("sinceSeconds", "8"), ("limitBytes", "36")],
             "2026-01-01T00:00:02.000000000Z two\n2",
         ),
     ];
