@@ -89,7 +89,6 @@ pub(crate) fn frame(from: IpAddr, to: IpAddr, proto: u8, mut l4: Vec<u8>, extra:
 pub(crate) struct Read {
     pub(crate) src: SocketAddr,
     pub(crate) dst: SocketAddr,
-    pub(crate) proto: u8,
     /// Transport header and payload.
     pub(crate) l4: Vec<u8>,
 }
@@ -122,7 +121,7 @@ pub(crate) fn read(frame: &[u8]) -> Read {
         assert!(none || sum == 0, "checksum of protocol {proto}");
     }
     let port = |at: usize| if matches!(proto, TCP | UDP) { u16::from_be_bytes([l4[at], l4[at + 1]]) } else { 0 };
-    Read { src: (src, port(0)).into(), dst: (dst, port(2)).into(), proto, l4 }
+    Read { src: (src, port(0)).into(), dst: (dst, port(2)).into(), l4 }
 }
 
 fn checksum_offset(proto: u8) -> Option<usize> {
