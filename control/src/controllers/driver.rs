@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use skep_control_core::controllers::{Engine, Report, Ticket};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::execute::Executor;
 use super::{feed, notes};
@@ -29,6 +29,13 @@ pub(super) async fn run(api: Api, mut engine: Engine, mut shutdown: watch::Recei
     let executor = Executor::new(api, recorder);
     let mut work: JoinSet<(Ticket, Report)> = JoinSet::new();
     loop {
+        // Whatever has come is taken in before anything is decided: decisions on the newest picture are the fewest.
+        while let Ok(batch) = changes.try_recv() {
+            apply(&mut engine, batch);
+        }
+        while let Some(done) = work.try_join_next() {
+            finish(&mut engine, done);
+        }
         while work.len() < AT_ONCE
             && let Some(next) = engine.next(Timestamp::now())
         {
@@ -40,32 +47,32 @@ pub(super) async fn run(api: Api, mut engine: Engine, mut shutdown: watch::Recei
         }
         let timer = if work.len() < AT_ONCE { engine.deadline() } else { None };
         tokio::select! {
-            biased;
             ended = shutdown.wait_for(|over| *over) => {
                 drop(ended);
                 break;
             }
-            Some(done) = work.join_next() => match done {
-                Ok((ticket, report)) => engine.finish(ticket, report, Timestamp::now()),
-                // Work does not panic by itself; the ticket is lost with it, and its key stays away.
-                Err(error) => tracing::error!(%error, "a controller's work ended early"),
-            },
-            Some(batch) = changes.recv() => {
-                let now = Timestamp::now();
-                for change in batch {
-                    engine.apply(change, now);
-                }
-                while let Ok(batch) = changes.try_recv() {
-                    for change in batch {
-                        engine.apply(change, now);
-                    }
-                }
-            }
+            Some(done) = work.join_next() => finish(&mut engine, done),
+            Some(batch) = changes.recv() => apply(&mut engine, batch),
             () = until(timer) => engine.tick(Timestamp::now()),
         }
     }
     while work.join_next().await.is_some() {}
     support.shutdown().await;
+}
+
+fn apply(engine: &mut Engine, batch: feed::Batch) {
+    let now = Timestamp::now();
+    for change in batch {
+        engine.apply(change, now);
+    }
+}
+
+fn finish(engine: &mut Engine, done: Result<(Ticket, Report), JoinError>) {
+    match done {
+        Ok((ticket, report)) => engine.finish(ticket, report, Timestamp::now()),
+        // Work does not panic by itself; the ticket is lost with it, and its key stays away.
+        Err(error) => tracing::error!(%error, "a controller's work ended early"),
+    }
 }
 
 async fn until(at: Option<Timestamp>) {

@@ -14,7 +14,7 @@ mod index;
 mod kind;
 mod namespace;
 pub(crate) mod naming;
-mod node;
+pub(crate) mod node;
 mod object;
 mod owner;
 pub(crate) mod pods;

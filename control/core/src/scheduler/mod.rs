@@ -60,14 +60,10 @@ impl Scheduler {
     /// Folds one change in.
     pub fn observe(&mut self, touched: &Touched, index: &Index, now: Timestamp) {
         match touched.key.kind {
-            Kind::Node => {
-                if self.snapshot.set_node(&touched.key.name, touched.now()) {
-                    self.queue.wake(now);
-                }
-            }
+            Kind::Node if self.snapshot.set_node(&touched.key.name, touched.now()) => self.queue.wake(now),
             Kind::Service => {
                 if let Some(service) = touched.now() {
-                    self.snapshot.spread_service(&touched.key.namespace, service, index);
+                    self.snapshot.spread_service(&touched.key.namespace, service);
                 }
             }
             Kind::Pod => self.observe_pod(&touched.key, touched.now::<Pod>(), index, now),

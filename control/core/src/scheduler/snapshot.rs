@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Node, Pod, Service, Taint};
 
 use super::resources::{Resources, allocatable, requested};
+use crate::controllers::node::{NOT_READY, UNREACHABLE, ready};
 use crate::controllers::selector::{Labels, contains};
 use crate::controllers::{Index, Key, Kind, controller_of};
 
@@ -168,7 +169,11 @@ impl Snapshot {
         let (allocatable, most_pods) = allocatable(node);
         let labels = node.metadata.labels.clone().unwrap_or_default();
         let spec = node.spec.as_ref();
-        let taints = spec.and_then(|spec| spec.taints.clone()).unwrap_or_default();
+        let mut taints = spec.and_then(|spec| spec.taints.clone()).unwrap_or_default();
+        if !ready(node) && !taints.iter().any(|taint| [NOT_READY, UNREACHABLE].contains(&taint.key.as_str())) {
+            // The taint is about to be written; a node must not get pods in between.
+            taints.push(Taint { key: NOT_READY.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() });
+        }
         let unschedulable = spec.and_then(|spec| spec.unschedulable) == Some(true);
         let relevant = !info.exists
             || info.labels != labels
@@ -209,7 +214,7 @@ impl Snapshot {
 
     /// Counts the pods behind a Service's selector as a group from now on. Groups of Services that are gone stay with the pods
     /// that were counted: they still belong together.
-    pub(super) fn spread_service(&mut self, namespace: &str, service: &Service, _index: &Index) {
+    pub(super) fn spread_service(&mut self, namespace: &str, service: &Service) {
         let Some(selector) = selector(service) else { return };
         let first = Key::new(Kind::Pod, namespace, "");
         for (key, placed) in self.pods.range_mut((Bound::Included(first), Bound::Unbounded)) {

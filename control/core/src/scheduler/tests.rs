@@ -27,8 +27,10 @@ impl Scene {
 
     fn node(&mut self, name: &str, change: Value) -> Key {
         let mut value = node(name);
-        let status = json!({"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}});
-        let mut status = json!({"status": status});
+        let mut status = json!({"status": {
+            "allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }});
         if let Some(allocatable) = change.get("allocatable") {
             status["status"]["allocatable"] = allocatable.clone();
         }
@@ -118,6 +120,17 @@ fn reasons_of_all_nodes_are_summed_up_and_told_in_the_pods_condition() {
         conditions.as_array().expect("conditions").iter().find(|c| c["type"] == "PodScheduled").expect("one");
     assert_eq!((&condition["status"], &condition["reason"]), (&json!("False"), &json!("Unschedulable")));
     assert_eq!(condition["message"], message);
+}
+
+#[test]
+fn a_node_that_is_not_ready_gets_no_pods_before_its_taint_is_written() {
+    let mut scene = Scene::new();
+    let node = scene.node("node-1", json!({}));
+    let silent = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    scene.world.merge(&node, Some(Subresource::Status), &silent).expect("a status");
+    scene.pod("web", json!({}));
+    let expected = "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }.";
+    assert_eq!(scene.verdict(), Err(expected.to_owned()));
 }
 
 #[test]
@@ -234,7 +247,8 @@ fn a_refused_pod_waits_for_a_change_that_matters() {
     assert_eq!((refused.pod, refused.node), (other.clone(), None));
     assert!(scene.decide().is_none(), "nothing changed");
     // A node's heartbeat does not matter.
-    scene.world.merge(&node, Some(Subresource::Status), &json!({"status": {"conditions": []}})).expect("a status");
+    let beat = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "again"}]}});
+    scene.world.merge(&node, Some(Subresource::Status), &beat).expect("a status");
     scene.world.pass(SignedDuration::from_secs(5));
     assert!(scene.decide().is_none());
     // Room does.

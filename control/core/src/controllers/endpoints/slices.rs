@@ -36,6 +36,9 @@ struct Group {
     ports: Vec<Port>,
 }
 
+/// A slice and the endpoints that it will have.
+type Draft = (Arc<EndpointSlice>, Vec<Endpoint>);
+
 impl Controller for EndpointSlices {
     fn name(&self) -> &'static str {
         "endpoint-slice-controller"
@@ -139,7 +142,7 @@ fn arrange(
     outcome: &mut Outcome,
 ) {
     let labels = slice_labels(service);
-    let mut drafts: BTreeMap<Group, Vec<(Arc<EndpointSlice>, Vec<Endpoint>)>> = BTreeMap::new();
+    let mut drafts: BTreeMap<Group, Vec<Draft>> = BTreeMap::new();
     let mut placed: BTreeSet<(Group, String)> = BTreeSet::new();
     // Deleted last: readers must not see the endpoints gone before they are where they move to.
     let mut leaving: Vec<Arc<EndpointSlice>> = Vec::new();

@@ -23,7 +23,8 @@ pub(super) fn readiness(node: &Node) -> Option<&str> {
     condition(node, "Ready").map(|condition| condition.status.as_str())
 }
 
-pub(super) fn ready(node: &Node) -> bool {
+/// Whether the node says that it is ready.
+pub(crate) fn ready(node: &Node) -> bool {
     readiness(node) == Some("True")
 }
 

@@ -19,7 +19,9 @@ use std::sync::Arc;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 
+pub(crate) use health::ready;
 pub(super) use orphaned::PodCollector;
+pub(crate) use taints::{NOT_READY, UNREACHABLE};
 
 use super::Settings;
 use super::action::Outcome;

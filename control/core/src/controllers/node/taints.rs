@@ -11,9 +11,9 @@ use crate::controllers::index::{Index, key};
 use crate::controllers::time::written;
 
 /// Key of the taint of a node that says it is not ready.
-pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
+pub(crate) const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// Key of the taint of a node that says nothing.
-pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+pub(crate) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 /// Conditions other than Ready, and the taints that keep pods away while they are true.
 const PRESSURES: [(&str, &str); 4] = [
