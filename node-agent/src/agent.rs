@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use nix::fcntl::{Flock, FlockArg};
 use k8s_openapi::api::core::v1::Pod;
+use nix::fcntl::{Flock, FlockArg};
 use skep_abi::Addr;
 use skep_agent_core::dataplane::{Index, LocalEndpoint};
 use skep_agent_core::ipam::NamedPort;
@@ -120,7 +120,10 @@ fn lock(run_dir: &Path) -> anyhow::Result<Flock<File>> {
 }
 
 /// Loads the programs, and begins from what the maps hold.
-async fn start_dataplane(config: &Config, endpoints: Vec<(LocalEndpoint, String)>) -> anyhow::Result<(Dataplane, Arc<skep_dataplane::Dataplane>, Events)> {
+async fn start_dataplane(
+    config: &Config,
+    endpoints: Vec<(LocalEndpoint, String)>,
+) -> anyhow::Result<(Dataplane, Arc<skep_dataplane::Dataplane>, Events)> {
     let addr = |ipv4| config.address(ipv4).map_or(Addr::NONE, Addr::from);
     let options = Options {
         bpf_dir: config.bpf_dir.clone(),
@@ -138,6 +141,7 @@ async fn start_dataplane(config: &Config, endpoints: Vec<(LocalEndpoint, String)
     // The verifier takes its time.
     tokio::task::spawn_blocking(move || {
         let _runtime = runtime.enter();
+        let started = std::time::Instant::now();
         let loaded = skep_dataplane::Dataplane::open(&options).context("load the dataplane")?;
         let events = loaded.events().context("flow records")?;
         let mut index = Index::new(&node);
@@ -154,6 +158,7 @@ async fn start_dataplane(config: &Config, endpoints: Vec<(LocalEndpoint, String)
                 loaded.detach_pod(ifindex).with_context(|| format!("pinned links of interface {ifindex}"))?;
             }
         }
+        info!(took = ?started.elapsed(), pods = count, "dataplane is loaded");
         let loaded = Arc::new(loaded);
         let dataplane = Dataplane::start(Start { dataplane: Arc::clone(&loaded), index, endpoints: count, run_dir })?;
         Ok((dataplane, loaded, events))

@@ -194,7 +194,15 @@ mod tests {
     use super::*;
 
     const REQUIRED: [&str; 9] = [
-        "skep-agent", "--node-name", "n1", "--control", "192.0.2.1:6443", "--pki-dir", "/pki", "--node-address", "192.0.2.2",
+        "skep-agent",
+        "--node-name",
+        "n1",
+        "--control",
+        "192.0.2.1:6443",
+        "--pki-dir",
+        "/pki",
+        "--node-address",
+        "192.0.2.2",
     ];
 
     fn parse(more: &[&str]) -> Result<Config, clap::Error> {

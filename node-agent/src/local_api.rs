@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use axum::Router;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
@@ -99,9 +99,11 @@ async fn status(State(api): State<LocalApi>) -> Response {
 /// many.
 async fn flows(State(api): State<LocalApi>) -> Response {
     let lines = BroadcastStream::new(api.flows.subscribe()).map(|line| {
-        Ok::<_, Infallible>(line.unwrap_or_else(|tokio_stream::wrappers::errors::BroadcastStreamRecvError::Lagged(missed)| {
-            format!("{{\"missed\":{missed}}}\n").into()
-        }))
+        Ok::<_, Infallible>(line.unwrap_or_else(
+            |tokio_stream::wrappers::errors::BroadcastStreamRecvError::Lagged(missed)| {
+                format!("{{\"missed\":{missed}}}\n").into()
+            },
+        ))
     });
     response("application/x-ndjson", Body::from_stream(lines))
 }

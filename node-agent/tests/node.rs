@@ -3,6 +3,14 @@
 //!
 //! Needs root and unshare; skipped, with the reason printed, where these are missing.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails"
+)]
+
 #[allow(missing_docs, unreachable_pub, reason = "nothing of a test is public")]
 mod node {
     pub mod plugin;
@@ -193,7 +201,8 @@ async fn pods_get_addresses_and_reach_each_other(world: &mut World) {
     assert_eq!(record["policies"], json!(["deny"]), "{record}");
     let (answer, _) = world.connect_from_node(web.addresses[0], 8080);
     assert_eq!(answer, "web", "probes of the node pass");
-    let deny = dp::Deleted { kind: dp::Kind::NetworkPolicy.into(), namespace: "shop".to_owned(), name: "deny".to_owned() };
+    let deny =
+        dp::Deleted { kind: dp::Kind::NetworkPolicy.into(), namespace: "shop".to_owned(), name: "deny".to_owned() };
     stream.send(at(12, Wire::Deleted(deny))).await;
     eventually("allowed again", async || client.reaches(web.addresses[0], 8080).then_some(())).await;
 

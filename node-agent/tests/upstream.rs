@@ -1,5 +1,13 @@
 //! The agent's side of the wire against a control service that is really there: TLS, streams that break, answers that fail.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails"
+)]
+
 mod support;
 
 use std::sync::{Arc, Mutex};
@@ -95,7 +103,11 @@ fn object(kind: &str, name: &str, json: &str) -> Wire {
 }
 
 fn pod(name: &str) -> Wire {
-    object("Pod", name, &format!(r#"{{"metadata":{{"name":"{name}","namespace":"default"}},"spec":{{"containers":[]}}}}"#))
+    object(
+        "Pod",
+        name,
+        &format!(r#"{{"metadata":{{"name":"{name}","namespace":"default"}},"spec":{{"containers":[]}}}}"#),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -248,15 +260,24 @@ async fn the_newest_status_of_each_pod_arrives_whatever_happens() {
     let seen = Seen::default();
     let (sender, receiver) = mpsc::channel(16);
     world.peer.stop();
-    for (uid, phase, terminated) in
-        [("1", "Pending", false), ("2", "Pending", false), ("1", "Running", false), ("3", "Failed", true), ("3", "Failed", false)]
-    {
+    for (uid, phase, terminated) in [
+        ("1", "Pending", false),
+        ("2", "Pending", false),
+        ("1", "Running", false),
+        ("3", "Failed", true),
+        ("3", "Failed", false),
+    ] {
         sender.send(report(uid, phase, terminated)).await.unwrap();
     }
     tokio::spawn(report_pods(world.upstream.clone(), receiver, seen.clone()));
     tokio::time::sleep(Duration::from_millis(300)).await;
     world.peer.record(|record| {
-        record.outcomes.extend([Err(Status::unavailable("not yet")), Ok(Outcome::Ok), Ok(Outcome::Gone), Ok(Outcome::Invalid)]);
+        record.outcomes.extend([
+            Err(Status::unavailable("not yet")),
+            Ok(Outcome::Ok),
+            Ok(Outcome::Gone),
+            Ok(Outcome::Invalid),
+        ]);
     });
     world.peer.resume().await;
     seen.wait_for(&["gone 2"]).await;

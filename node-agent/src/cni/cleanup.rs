@@ -51,10 +51,8 @@ pub async fn keep_clean(endpoints: Endpoints, pods: Pods, state_dir: std::path::
         match pods.sandboxes().await {
             Ok(sandboxes) => {
                 let live: BTreeSet<String> = sandboxes.into_iter().map(|sandbox| sandbox.id).collect();
-                let leaked = endpoints
-                    .journal()
-                    .read(|ipam| ipam.leaked(&live, exists, Timestamp::now(), GRACE_SECONDS))
-                    .await;
+                let leaked =
+                    endpoints.journal().read(|ipam| ipam.leaked(&live, exists, Timestamp::now(), GRACE_SECONDS)).await;
                 for container in leaked {
                     endpoints.remove(&container).await;
                 }

@@ -32,7 +32,7 @@ pub enum CniError {
         /// The interface.
         ifname: String,
         /// Why.
-        source: skep_dataplane::Error,
+        source: Box<skep_dataplane::Error>,
     },
     /// The work was cut short.
     #[error("cut short: {0}")]
@@ -88,7 +88,10 @@ impl Endpoints {
     ///
     /// # Errors
     /// [`CniError`].
-    pub async fn adopt(journal: Journal, network: NodeNetwork) -> Result<(Vec<(LocalEndpoint, String)>, Adopted), CniError> {
+    pub async fn adopt(
+        journal: Journal,
+        network: NodeNetwork,
+    ) -> Result<(Vec<(LocalEndpoint, String)>, Adopted), CniError> {
         let allocations: Vec<Allocation> = journal.read(|ipam| ipam.allocations().cloned().collect()).await;
         let mut found = Vec::new();
         let mut indexes = HashMap::new();
@@ -202,7 +205,7 @@ impl Endpoints {
     async fn attach(&self, ifname: String, index: u32) -> Result<(), CniError> {
         let programs = Arc::clone(&self.programs);
         let task = tokio::task::spawn_blocking(move || {
-            programs.attach_pod(&ifname, index).map_err(|source| CniError::Attach { ifname, source })
+            programs.attach_pod(&ifname, index).map_err(|source| CniError::Attach { ifname, source: Box::new(source) })
         });
         task.await.unwrap_or_else(|problem| Err(CniError::Task(problem)))
     }

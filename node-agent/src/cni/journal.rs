@@ -107,7 +107,10 @@ mod tests {
     async fn what_was_changed_is_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::open(dir.path(), true).unwrap();
-        assert!(matches!(journal.change(|ipam| ipam.set_ranges(&[])).await, Err(JournalError::Ipam(IpamError::NoRange))));
+        assert!(matches!(
+            journal.change(|ipam| ipam.set_ranges(&[])).await,
+            Err(JournalError::Ipam(IpamError::NoRange))
+        ));
         assert!(!dir.path().join(FILE).exists(), "a change that failed was written");
         journal.change(|ipam| ipam.set_ranges(&["10.0.0.0/24".parse().unwrap()])).await.unwrap();
         let again = Journal::open(dir.path(), true).unwrap();

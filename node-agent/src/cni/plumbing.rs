@@ -126,7 +126,12 @@ impl NodeNetwork {
     ///
     /// # Errors
     /// [`PlumbingError`].
-    pub(super) async fn furnish(&self, pair: &Pair, allocation: &Allocation, ifname: &str) -> Result<(), PlumbingError> {
+    pub(super) async fn furnish(
+        &self,
+        pair: &Pair,
+        allocation: &Allocation,
+        ifname: &str,
+    ) -> Result<(), PlumbingError> {
         let pod = &pair.pod;
         pod.set_up(LOOPBACK_INDEX).await?;
         let inside = pod.link(ifname).await?.ok_or_else(|| PlumbingError::Vanished(ifname.to_owned()))?;

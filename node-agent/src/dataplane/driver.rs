@@ -244,7 +244,8 @@ impl Driver {
             None => commands.blocking_recv(),
             Some(due) => {
                 // In a block: the timer is made where the runtime is known.
-                let received = self.runtime.block_on(async { tokio::time::timeout_at(due.into(), commands.recv()).await });
+                let received =
+                    self.runtime.block_on(async { tokio::time::timeout_at(due.into(), commands.recv()).await });
                 match received {
                     Ok(command) => command,
                     Err(_elapsed) => return Next::Due,

@@ -73,9 +73,9 @@ async fn reconcile(
         netlink.own_routes().await?.into_iter().filter(|route| route.gateway.is_some()).collect();
     for (&destination, &gateway) in &wanted.routes {
         let source = source(destination.addr().is_ipv4());
-        let there = installed.iter().any(|route| {
-            route.destination == destination && route.gateway == Some(gateway) && route.source == source
-        });
+        let there = installed
+            .iter()
+            .any(|route| route.destination == destination && route.gateway == Some(gateway) && route.source == source);
         if !there {
             let route = Route { destination, gateway: Some(gateway), ifindex: None, source, onlink: false };
             info!(%destination, %gateway, "route to another node's pods");

@@ -36,5 +36,7 @@ fn reason(error: &rtnetlink::Error) -> String {
 #[must_use]
 pub fn not_found(error: &NetlinkError) -> bool {
     use nix::errno::Errno;
-    error.errno().is_some_and(|errno| matches!(Errno::from_raw(errno), Errno::ENODEV | Errno::ESRCH | Errno::ENOENT | Errno::ENXIO))
+    error.errno().is_some_and(|errno| {
+        matches!(Errno::from_raw(errno), Errno::ENODEV | Errno::ESRCH | Errno::ENOENT | Errno::ENXIO)
+    })
 }

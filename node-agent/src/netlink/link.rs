@@ -72,7 +72,8 @@ impl Netlink {
     /// # Errors
     /// [`NetlinkError`].
     pub async fn link(&self, name: &str) -> Result<Option<Link>, NetlinkError> {
-        self.find_link(self.handle.link().get().match_name(name.to_owned()), || format!("look up interface {name}")).await
+        self.find_link(self.handle.link().get().match_name(name.to_owned()), || format!("look up interface {name}"))
+            .await
     }
 
     /// The interface of that index, if there is one.

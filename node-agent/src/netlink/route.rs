@@ -79,11 +79,10 @@ impl Netlink {
     /// [`NetlinkError`].
     pub async fn own_routes(&self) -> Result<Vec<Route>, NetlinkError> {
         let mut routes = Vec::new();
-        for family in
-            [RouteMessageBuilder::<Ipv4Addr>::new().build(), RouteMessageBuilder::<Ipv6Addr>::new().build()]
-        {
+        for family in [RouteMessageBuilder::<Ipv4Addr>::new().build(), RouteMessageBuilder::<Ipv6Addr>::new().build()] {
             let failed = NetlinkError::of(|| "list routes".to_owned());
-            let messages: Vec<RouteMessage> = self.handle.route().get(family).execute().try_collect().await.map_err(failed)?;
+            let messages: Vec<RouteMessage> =
+                self.handle.route().get(family).execute().try_collect().await.map_err(failed)?;
             routes.extend(messages.iter().filter_map(own_route));
         }
         Ok(routes)

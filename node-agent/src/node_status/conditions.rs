@@ -56,8 +56,7 @@ impl Conditions {
         };
         let (memory_status, memory_reason, memory_message) =
             pressure(memory_short, "InsufficientMemory", "SufficientMemory", "memory");
-        let (disk_status, disk_reason, disk_message) =
-            pressure(disk_short, "DiskIsFull", "EnoughDisk", "disk space");
+        let (disk_status, disk_reason, disk_message) = pressure(disk_short, "DiskIsFull", "EnoughDisk", "disk space");
         let (tasks_status, tasks_reason, tasks_message) =
             pressure(tasks_short, "InsufficientPIDs", "SufficientPIDs", "process ids");
         let (network_status, network_reason, network_message) = match network {

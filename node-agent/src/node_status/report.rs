@@ -99,7 +99,8 @@ impl NodeReporter {
                 info.container_runtime_version.clone_from(&before.container_runtime_version);
             }
             let wait = if is_ready(&status) { LOOK } else { LOOK_WHILE_NOT_READY };
-            let due = reported.as_ref().is_none_or(|(before, at)| at.elapsed() >= HEARTBEAT || differs(before, &status));
+            let due =
+                reported.as_ref().is_none_or(|(before, at)| at.elapsed() >= HEARTBEAT || differs(before, &status));
             if due {
                 reported = match self.send(&upstream, &session, &status).await {
                     Ok(()) => Some((status, Instant::now())),

@@ -18,7 +18,6 @@ mod reports;
 mod session;
 mod stream_state;
 
-
 pub(crate) use backoff::Backoff;
 pub use dataplane_stream::{DataplaneSink, watch_dataplane};
 pub use events::report_events;

@@ -46,7 +46,11 @@ pub async fn report_pods(upstream: Upstream, mut reports: mpsc::Receiver<PodRepo
                 backoff.reset();
                 let results = response.into_inner().results;
                 if results.len() < batch.len() {
-                    warn!(sent = batch.len(), answered = results.len(), "pod statuses without an answer are sent again");
+                    warn!(
+                        sent = batch.len(),
+                        answered = results.len(),
+                        "pod statuses without an answer are sent again"
+                    );
                 }
                 let mut results = results.into_iter();
                 for sent in batch {

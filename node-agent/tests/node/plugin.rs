@@ -33,10 +33,10 @@ impl Plugin {
             config = json!({"cniVersion": version, "name": "cni-loopback", "type": "loopback"});
         }
         if let Some(pod) = pod {
-            process
-                .env("CNI_CONTAINERID", format!("container-of-{}", pod.name))
-                .env("CNI_NETNS", &pod.netns)
-                .env("CNI_ARGS", format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME={};K8S_POD_UID={}", pod.name, pod.uid()));
+            process.env("CNI_CONTAINERID", format!("container-of-{}", pod.name)).env("CNI_NETNS", &pod.netns).env(
+                "CNI_ARGS",
+                format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME={};K8S_POD_UID={}", pod.name, pod.uid()),
+            );
         }
         let mut child = process.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         // A plugin that fails early reads nothing.

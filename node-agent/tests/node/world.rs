@@ -29,7 +29,8 @@ pub fn enter(test: &str) -> bool {
         return false;
     }
     let command = |program: &str| {
-        let found = std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).exists()));
+        let found = std::env::var_os("PATH")
+            .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).exists()));
         if !found {
             println!("skipped: needs {program}");
         }
@@ -38,6 +39,7 @@ pub fn enter(test: &str) -> bool {
     if !(command("unshare") && command("ip") && command("mount")) {
         return false;
     }
+    build_plugin();
     let status = Command::new("unshare")
         .args(["--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc", "--"])
         .arg(std::env::current_exe().unwrap())
@@ -47,6 +49,23 @@ pub fn enter(test: &str) -> bool {
         .unwrap();
     assert!(status.success(), "inside of the namespaces: {status}");
     false
+}
+
+/// The plugin is another package's program, which testing this one does not build.
+fn build_plugin() {
+    let agent = PathBuf::from(env!("CARGO_BIN_EXE_skep-agent"));
+    let profile_dir = agent.parent().unwrap();
+    let profile = match profile_dir.file_name().unwrap().to_str().unwrap() {
+        "debug" => "dev",
+        other => other,
+    };
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "skep-cni", "--profile", profile, "--target-dir"])
+        .arg(profile_dir.parent().unwrap())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .unwrap();
+    assert!(status.success(), "building skep-cni: {status}");
 }
 
 fn run(command: &str) -> String {
@@ -108,20 +127,28 @@ impl World {
         let dir = self.dir.path();
         // As an installation has them: side by side.
         let agent = PathBuf::from(env!("CARGO_BIN_EXE_skep-agent"));
-        assert!(agent.with_file_name("skep-cni").exists(), "build skep-cni first: cargo build -p skep-cni");
         let mut command = Command::new(agent);
         command
             .args(["--node-name", "n1", "--control", &self.peer.addr.to_string()])
             .args(["--node-address", "192.0.2.2", "2001:db8::2"])
-            .arg("--pki-dir").arg(dir.join("pki"))
-            .arg("--state-dir").arg(self.state_dir())
-            .arg("--run-dir").arg(self.run_dir())
-            .arg("--bpf-dir").arg(dir.join("bpf"))
-            .arg("--cgroup").arg(&self.cgroup)
-            .arg("--cri-socket").arg(dir.join("no-runtime.sock"))
-            .arg("--cni-conf-dir").arg(dir.join("net.d"))
-            .arg("--cni-bin-dir").arg(self.cni_bin_dir())
-            .arg("--pod-log-dir").arg(dir.join("logs"))
+            .arg("--pki-dir")
+            .arg(dir.join("pki"))
+            .arg("--state-dir")
+            .arg(self.state_dir())
+            .arg("--run-dir")
+            .arg(self.run_dir())
+            .arg("--bpf-dir")
+            .arg(dir.join("bpf"))
+            .arg("--cgroup")
+            .arg(&self.cgroup)
+            .arg("--cri-socket")
+            .arg(dir.join("no-runtime.sock"))
+            .arg("--cni-conf-dir")
+            .arg(dir.join("net.d"))
+            .arg("--cni-bin-dir")
+            .arg(self.cni_bin_dir())
+            .arg("--pod-log-dir")
+            .arg(dir.join("logs"))
             .args(more);
         Agent(command.spawn().unwrap())
     }
@@ -136,7 +163,8 @@ impl World {
 
     pub fn pinned_links(&self) -> Vec<String> {
         let dir = self.dir.path().join(format!("bpf/v{}/links", skep_abi::VERSION));
-        let names = fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names =
+            fs::read_dir(dir).into_iter().flatten().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         names.filter(|name| name.starts_with("pod-")).collect()
     }
 
@@ -187,7 +215,12 @@ impl World {
         let config = match credentials {
             Some(own) => {
                 let certificate = CertificateDer::from_pem_slice(own.certificate.as_bytes()).unwrap();
-                builder.with_client_auth_cert(vec![certificate], PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap()).unwrap()
+                builder
+                    .with_client_auth_cert(
+                        vec![certificate],
+                        PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap(),
+                    )
+                    .unwrap()
             }
             None => builder.with_no_client_auth(),
         };

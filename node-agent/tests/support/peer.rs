@@ -172,10 +172,7 @@ impl NodeService for Service {
 
     type WatchNodeStream = ReceiverStream<Result<NodeEvent, Status>>;
 
-    async fn watch_node(
-        &self,
-        request: Request<WatchNodeRequest>,
-    ) -> Result<Response<Self::WatchNodeStream>, Status> {
+    async fn watch_node(&self, request: Request<WatchNodeRequest>) -> Result<Response<Self::WatchNodeStream>, Status> {
         let (events, receiver) = mpsc::channel(16);
         let opened = Opened { resume_revision: request.into_inner().resume_revision, events };
         self.0.pods.send(opened).map_err(|_| Status::unavailable("the test is over"))?;
