@@ -107,6 +107,13 @@ fn datagram(target: SocketAddr, options: &Options) -> io::Result<String> {
     let socket = UdpSocket::bind(any)?;
     socket.set_read_timeout(Some(Duration::from_millis(options.timeout_ms)))?;
     let mut buffer = [0; 2048];
+    if options.connected {
+        // The kernel itself lets only the peer's datagrams and errors through.
+        socket.connect(target)?;
+        socket.send(b"who\n")?;
+        let length = socket.recv(&mut buffer)?;
+        return Ok(String::from_utf8_lossy(&buffer[..length]).into_owned());
+    }
     socket.send_to(b"who\n", target)?;
     let (length, from) = socket.recv_from(&mut buffer)?;
     // The answer must seem to come from where the question went, or a resolver would throw it away.

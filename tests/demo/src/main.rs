@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage:
   skep-demo serve [--port N] [--drain SECONDS]     HTTP on TCP and datagrams on UDP, IPv4 and IPv6
-  skep-demo load ADDR:PORT [--udp] [--count N] [--seconds N] [--concurrency N] [--interval-ms N] [--timeout-ms N]
+  skep-demo load ADDR:PORT [--udp [--connected]] [--count N] [--seconds N] [--concurrency N] [--interval-ms N] [--timeout-ms N]
   skep-demo hold ADDR:PORT [--connections N] [--seconds N]
   skep-demo connect ADDR:PORT                      one connection: prints peer, own address and the answer
   skep-demo rate ADDR:PORT [--seconds N] [--concurrency N]
@@ -54,6 +54,7 @@ pub(crate) struct Options {
     port: u16,
     drain: u64,
     udp: bool,
+    connected: bool,
     count: u64,
     seconds: u64,
     concurrency: usize,
@@ -69,6 +70,7 @@ impl Options {
             port: 8080,
             drain: 0,
             udp: false,
+            connected: false,
             count: 0,
             seconds: 0,
             concurrency: 1,
@@ -86,6 +88,7 @@ impl Options {
                 "--port" => options.port = number()?.try_into().map_err(|_| "--port is at most 65535".to_owned())?,
                 "--drain" => options.drain = number()?,
                 "--udp" => options.udp = true,
+                "--connected" => options.connected = true,
                 "--count" => options.count = number()?,
                 "--seconds" => options.seconds = number()?,
                 "--concurrency" => options.concurrency = number()?.clamp(1, 1024) as usize,
