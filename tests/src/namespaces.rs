@@ -183,9 +183,9 @@ impl NamespaceCluster {
         &self.dir
     }
 
-    /// Where the agent of a node keeps its state.
-    pub fn node_state_dir(&self, node: &str) -> Result<PathBuf> {
-        Ok(self.node(node)?.dir().join("state"))
+    /// The cgroup2 directory in which a node's containers have theirs, each named by its id.
+    pub fn pods_cgroup(&self, node: &str) -> Result<PathBuf> {
+        Ok(self.node(node)?.pods_cgroup())
     }
 
     /// Address of the API server.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::ops::Deref;
-use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -19,7 +18,22 @@ use crate::namespaces::NamespaceCluster;
 pub struct TestCluster(NamespaceCluster);
 
 impl TestCluster {
-    /// Makes a cluster for one test. What a killed run of the same test left is removed first.
+    /// Makes a cluster, runs a test on it and removes it. If the test fails, the ends of the programs' logs are printed; with
+    /// `SKEP_KEEP_FAILED` in the environment the cluster is kept.
+    pub fn run(spec: Spec, test: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
+        let cluster = Self::up(spec)?;
+        let result = test(&cluster);
+        if result.is_err() {
+            cluster.print_logs();
+            if std::env::var_os("SKEP_KEEP_FAILED").is_some() {
+                eprintln!("kept: cargo xtask down --name {}", cluster.spec().name);
+                std::mem::forget(cluster);
+            }
+        }
+        result
+    }
+
+    /// Makes a cluster. What a killed run left of the same name is removed first.
     pub fn up(spec: Spec) -> Result<Self> {
         ensure!(nix::unistd::geteuid().is_root(), "end-to-end tests need root: `cargo xtask test` sees to that");
         NamespaceCluster::clear(&spec.name)?;
@@ -31,16 +45,18 @@ impl TestCluster {
         Ok(Self(made?))
     }
 
-    /// A pod's program: starts it in the first container, with the container's namespaces and cgroup.
+    /// A program in a pod: with the namespaces of the pod's first container, and in its cgroup, where the socket hooks are.
     ///
-    /// By the runtime's own client and not through the API server, so that it works while that is down.
+    /// Neither the API server nor the agent nor the runtime takes part, so that it works while these are down.
     pub fn pod_command(&self, pod: &PodPlace, argv: &[&str]) -> Result<Command> {
-        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let id = format!("test-{}-{number}", std::process::id());
-        let mut ctr = command("nsenter", self.enter(&pod.node)?);
-        ctr.args(["ctr", "--namespace", "k8s.io", "tasks", "exec", "--exec-id", &id, &pod.container]).args(argv);
-        Ok(ctr)
+        let cgroup = self.pods_cgroup(&pod.node)?.join(&pod.container);
+        let pid = crate::cgroup::processes(&cgroup).first().copied();
+        let pid = pid.with_context(|| format!("nothing runs in {}", cgroup.display()))?.to_string();
+        let script =
+            r#"echo $$ > "$0/cgroup.procs" && exec nsenter --target "$1" --mount --uts --ipc --net -- "${@:2}""#;
+        let mut shell = command("bash", ["-c", script]);
+        shell.arg(cgroup).arg(pid).args(argv);
+        Ok(shell)
     }
 
     /// Runs a program in a pod to its end.
@@ -107,11 +123,14 @@ impl TestCluster {
         .with_context(|| format!("last it printed {last:?}"))
     }
 
-    /// The programs' logs, to be printed when a test failed.
-    fn logs(&self) -> Vec<PathBuf> {
+    fn print_logs(&self) {
         let mut files = vec![self.dir().join("control.log")];
         files.extend(self.nodes().iter().map(|node| self.dir().join("nodes").join(node).join("agent.log")));
-        files
+        for log in files {
+            let text = fs::read_to_string(&log).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            eprintln!("--- {}\n{}", log.display(), lines[lines.len().saturating_sub(25)..].join("\n"));
+        }
     }
 }
 
@@ -125,16 +144,6 @@ impl Deref for TestCluster {
 
 impl Drop for TestCluster {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            for log in self.logs() {
-                let text = fs::read_to_string(&log).unwrap_or_default();
-                let lines: Vec<&str> = text.lines().collect();
-                eprintln!("--- {}\n{}", log.display(), lines[lines.len().saturating_sub(25)..].join("\n"));
-            }
-            if std::env::var_os("SKEP_KEEP_FAILED").is_some() {
-                return eprintln!("kept: cargo xtask down --name {}", self.spec().name);
-            }
-        }
         if let Err(error) = self.destroy() {
             eprintln!("cannot remove the cluster: {error:#}");
         }

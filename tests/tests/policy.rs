@@ -71,54 +71,55 @@ fn denied_packets(cluster: &TestCluster, node: &str) -> Result<u64> {
 
 #[test]
 fn default_deny_and_an_allow() -> Result<()> {
-    let cluster = TestCluster::up(Spec::new("t-policy", 2))?;
-    let kubectl = cluster.kubectl();
-    let manifests = manifest::join([
-        manifest::deployment("web", 2),
-        manifest::service("web"),
-        manifest::client("friend", "node-1", "role: friend"),
-        manifest::client("stranger", "node-1", "role: stranger"),
-        manifest::client("far-stranger", "node-2", "role: stranger"),
-    ]);
-    kubectl.feed("apply -f -", &manifests)?;
-    kubectl.run("rollout status deployment/web --timeout=60s")?;
-    kubectl.run("wait --for=condition=Ready pod/friend pod/stranger pod/far-stranger --timeout=60s")?;
-    let place = |name| cluster.place("default", name);
-    let (friend, stranger, far) = (place("friend")?, place("stranger")?, place("far-stranger")?);
-    let service = kubectl.json("get service web")?;
-    let targets: Vec<String> = (0..2)
-        .filter_map(|index| service["spec"]["clusterIPs"][index].as_str())
-        .map(|ip| if ip.contains(':') { format!("[{ip}]:80") } else { format!("{ip}:80") })
-        .collect();
-    ensure!(targets.len() == 2, "{service}");
-    let everyone = |allowed: [bool; 3]| -> Result<()> {
-        for target in &targets {
-            for (client, allowed) in [&friend, &stranger, &far].into_iter().zip(allowed) {
-                expect(&cluster, client, target, allowed)?;
+    TestCluster::run(Spec::new("t-policy", 2), |cluster| {
+        let kubectl = cluster.kubectl();
+        let manifests = manifest::join([
+            manifest::deployment("web", 2),
+            manifest::service("web"),
+            manifest::client("friend", "node-1", "role: friend"),
+            manifest::client("stranger", "node-1", "role: stranger"),
+            manifest::client("far-stranger", "node-2", "role: stranger"),
+        ]);
+        kubectl.feed("apply -f -", &manifests)?;
+        kubectl.run("rollout status deployment/web --timeout=60s")?;
+        kubectl.run("wait --for=condition=Ready pod/friend pod/stranger pod/far-stranger --timeout=60s")?;
+        let place = |name| cluster.place("default", name);
+        let (friend, stranger, far) = (place("friend")?, place("stranger")?, place("far-stranger")?);
+        let service = kubectl.json("get service web")?;
+        let targets: Vec<String> = (0..2)
+            .filter_map(|index| service["spec"]["clusterIPs"][index].as_str())
+            .map(|ip| if ip.contains(':') { format!("[{ip}]:80") } else { format!("{ip}:80") })
+            .collect();
+        ensure!(targets.len() == 2, "{service}");
+        let everyone = |allowed: [bool; 3]| -> Result<()> {
+            for target in &targets {
+                for (client, allowed) in [&friend, &stranger, &far].into_iter().zip(allowed) {
+                    expect(&cluster, client, target, allowed)?;
+                }
             }
-        }
-        Ok(())
-    };
+            Ok(())
+        };
 
-    everyone([true, true, true])?;
-    kubectl.feed("apply -f -", DEFAULT_DENY)?;
-    everyone([false, false, false])?;
-    let before = denied_packets(&cluster, "node-1")?;
+        everyone([true, true, true])?;
+        kubectl.feed("apply -f -", DEFAULT_DENY)?;
+        everyone([false, false, false])?;
+        let before = denied_packets(&cluster, "node-1")?;
 
-    // Ingress alone does not help while egress is denied; both together let the connection and its replies pass.
-    kubectl.feed("apply -f -", ALLOW_INGRESS)?;
-    everyone([false, false, false])?;
-    kubectl.feed("apply -f -", ALLOW_EGRESS)?;
-    everyone([true, false, false])?;
-    // Readiness probes come from the node and pass whatever the policies say.
-    kubectl.run("rollout status deployment/web --timeout=5s")?;
+        // Ingress alone does not help while egress is denied; both together let the connection and its replies pass.
+        kubectl.feed("apply -f -", ALLOW_INGRESS)?;
+        everyone([false, false, false])?;
+        kubectl.feed("apply -f -", ALLOW_EGRESS)?;
+        everyone([true, false, false])?;
+        // Readiness probes come from the node and pass whatever the policies say.
+        kubectl.run("rollout status deployment/web --timeout=5s")?;
 
-    let after = denied_packets(&cluster, "node-1")?;
-    ensure!(after > before, "drop counter went from {before} to {after}");
-    flow_event_names_the_reason(&cluster, &stranger, &targets[0])?;
+        let after = denied_packets(&cluster, "node-1")?;
+        ensure!(after > before, "drop counter went from {before} to {after}");
+        flow_event_names_the_reason(&cluster, &stranger, &targets[0])?;
 
-    kubectl.run("delete networkpolicy default-deny allow-ingress allow-egress")?;
-    everyone([true, true, true])
+        kubectl.run("delete networkpolicy default-deny allow-ingress allow-egress")?;
+        everyone([true, true, true])
+    })
 }
 
 /// `skep observe` shows the denied connection with its reason while it happens.

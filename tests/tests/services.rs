@@ -44,7 +44,7 @@ fn every_family_and_protocol(cluster: &TestCluster, client: &PodPlace) -> Result
         "{servers:?}"
     );
     for address in cluster_ips(cluster, "web")? {
-        for protocol in ["", "--udp"] {
+        for protocol in ["", "--udp", "--udp --connected"] {
             let report =
                 cluster.demo(client, &format!("load {address}:80 --count 10000 --concurrency 4 {protocol}"))?;
             println!("{address} {protocol}: {} answered by {:?}", report.ok, report.answers);
@@ -82,24 +82,26 @@ fn reaches_itself(cluster: &TestCluster) -> Result<()> {
 
 #[test]
 fn socket_hooks() -> Result<()> {
-    let cluster = TestCluster::up(Spec::new("t-services", 2))?;
-    let client = start(&cluster)?;
-    every_family_and_protocol(&cluster, &client)?;
-    refuses_without_endpoints(&cluster, &client, &["", "--udp", "--udp --connected"])?;
-    reaches_itself(&cluster)?;
-    no_rule_anywhere(&cluster)?;
-    rolling_update_loses_nothing(&cluster, &client)
+    TestCluster::run(Spec::new("t-services", 2), |cluster| {
+        let client = start(&cluster)?;
+        every_family_and_protocol(&cluster, &client)?;
+        refuses_without_endpoints(&cluster, &client, &["", "--udp", "--udp --connected"])?;
+        reaches_itself(&cluster)?;
+        no_rule_anywhere(&cluster)?;
+        rolling_update_loses_nothing(&cluster, &client)
+    })
 }
 
 #[test]
 fn tc_alone() -> Result<()> {
     let mut spec = Spec::new("t-tc", 2);
     spec.agent_args.push("--no-socket-lb".to_owned());
-    let cluster = TestCluster::up(spec)?;
-    let client = start(&cluster)?;
-    every_family_and_protocol(&cluster, &client)?;
-    refuses_without_endpoints(&cluster, &client, &["", "--udp --connected"])?;
-    reaches_itself(&cluster)
+    TestCluster::run(spec, |cluster| {
+        let client = start(&cluster)?;
+        every_family_and_protocol(&cluster, &client)?;
+        refuses_without_endpoints(&cluster, &client, &["", "--udp --connected"])?;
+        reaches_itself(&cluster)
+    })
 }
 
 /// All of the above went through BPF maps: no node has a rule.

@@ -16,18 +16,19 @@ fn contains_all(what: &str, text: &str, needles: &[&str]) -> Result<()> {
 
 #[test]
 fn as_on_kubernetes() -> Result<()> {
-    let cluster = TestCluster::up(Spec::new("t-workloads", 2))?;
-    for (number, program) in kubectl::programs()?.into_iter().enumerate() {
-        let namespace = format!("kubectl-{number}");
-        println!("with {}", program.display());
-        let kubectl = cluster.kubectl().with_program(&program);
-        kubectl.run(&format!("create namespace {namespace}"))?;
-        let kubectl = kubectl.with_namespace(&namespace);
-        apply_and_look(&kubectl)?;
-        change(&kubectl)?;
-        delete(&kubectl, &namespace)?;
-    }
-    Ok(())
+    TestCluster::run(Spec::new("t-workloads", 2), |cluster| {
+        for (number, program) in kubectl::programs()?.into_iter().enumerate() {
+            let namespace = format!("kubectl-{number}");
+            println!("with {}", program.display());
+            let kubectl = cluster.kubectl().with_program(&program);
+            kubectl.run(&format!("create namespace {namespace}"))?;
+            let kubectl = kubectl.with_namespace(&namespace);
+            apply_and_look(&kubectl)?;
+            change(&kubectl)?;
+            delete(&kubectl, &namespace)?;
+        }
+        Ok(())
+    })
 }
 
 fn apply_and_look(kubectl: &Kubectl) -> Result<()> {
@@ -167,35 +168,36 @@ fn delete(kubectl: &Kubectl, namespace: &str) -> Result<()> {
 /// A pod that cannot be placed says why, in the words that people know.
 #[test]
 fn unschedulable_says_why() -> Result<()> {
-    let cluster = TestCluster::up(Spec::new("t-pending", 2))?;
-    let kubectl = cluster.kubectl();
-    let pod = manifest::client("huge", "node-1", "app: huge")
-        .replace("    args: [pause]", "    args: [pause]\n    resources: {requests: {cpu: 1000}}");
-    kubectl.feed("apply -f -", &pod)?;
-    let message = r#"get pod huge -o jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}"#;
-    let mut text = String::new();
-    skep_tests::command::wait_until("the reason is there", Duration::from_secs(10), || {
-        text = kubectl.run(message)?;
-        Ok(!text.is_empty())
-    })?;
-    contains_all(
-        "PodScheduled",
-        &text,
-        &["0/2 nodes are available", "1 Insufficient cpu", "1 node(s) didn't match Pod's node affinity/selector"],
-    )?;
-    let events = kubectl.run("get events")?;
-    contains_all("events", &events, &["FailedScheduling", "pod/huge"])
+    TestCluster::run(Spec::new("t-pending", 2), |cluster| {
+        let kubectl = cluster.kubectl();
+        let pod = manifest::client("huge", "node-1", "app: huge")
+            .replace("    args: [pause]", "    args: [pause]\n    resources: {requests: {cpu: 1000}}");
+        kubectl.feed("apply -f -", &pod)?;
+        let message = r#"get pod huge -o jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}"#;
+        let mut text = String::new();
+        skep_tests::command::wait_until("the reason is there", Duration::from_secs(10), || {
+            text = kubectl.run(message)?;
+            Ok(!text.is_empty())
+        })?;
+        contains_all(
+            "PodScheduled",
+            &text,
+            &["0/2 nodes are available", "1 Insufficient cpu", "1 node(s) didn't match Pod's node affinity/selector"],
+        )?;
+        let events = kubectl.run("get events")?;
+        contains_all("events", &events, &["FailedScheduling", "pod/huge"])
+    })
 }
 
 /// ConfigMap and Secret as environment and files, a command, and how a pod that ends looks.
 #[test]
 fn pods_that_end() -> Result<()> {
-    let cluster = TestCluster::up(Spec::new("t-ends", 1))?;
-    let kubectl = cluster.kubectl();
-    kubectl.feed(
-        "apply -f -",
-        &format!(
-            r#"apiVersion: v1
+    TestCluster::run(Spec::new("t-ends", 1), |cluster| {
+        let kubectl = cluster.kubectl();
+        kubectl.feed(
+            "apply -f -",
+            &format!(
+                r#"apiVersion: v1
 kind: ConfigMap
 metadata: {{name: settings}}
 data: {{colour: amber}}
@@ -224,15 +226,16 @@ spec:
     - {{name: settings, mountPath: /settings}}
     - {{name: scratch, mountPath: /scratch}}
 "#,
-            busybox = image::BUSYBOX
-        ),
-    )?;
-    cluster.wait_for(&kubectl, "get pod once -o jsonpath={.status.phase}", "Failed", Duration::from_secs(30))?;
-    let code = kubectl.run("get pod once -o jsonpath={.status.containerStatuses[0].state.terminated.exitCode}")?;
-    ensure!(code == "3", "exit code {code}");
-    ensure!(kubectl.run("logs once")?.trim() == "amber honey amber", "{}", kubectl.run("logs once")?);
-    contains_all("get pod", &kubectl.run("get pod once")?, &["0/1", "Error"])?;
-    let secret = kubectl.json("get secret keys")?;
-    ensure!(secret["data"]["token"].as_str().context("data")? == "aG9uZXk=", "{secret}");
-    Ok(())
+                busybox = image::BUSYBOX
+            ),
+        )?;
+        cluster.wait_for(&kubectl, "get pod once -o jsonpath={.status.phase}", "Failed", Duration::from_secs(30))?;
+        let code = kubectl.run("get pod once -o jsonpath={.status.containerStatuses[0].state.terminated.exitCode}")?;
+        ensure!(code == "3", "exit code {code}");
+        ensure!(kubectl.run("logs once")?.trim() == "amber honey amber", "{}", kubectl.run("logs once")?);
+        contains_all("get pod", &kubectl.run("get pod once")?, &["0/1", "Error"])?;
+        let secret = kubectl.json("get secret keys")?;
+        ensure!(secret["data"]["token"].as_str().context("data")? == "aG9uZXk=", "{secret}");
+        Ok(())
+    })
 }

@@ -37,6 +37,11 @@ impl Node<'_> {
         format!("{}/{}", self.prefix, self.name)
     }
 
+    /// Where the runtime puts containers.
+    pub(super) fn pods_cgroup(&self) -> PathBuf {
+        self.cgroup_root.join(self.cgroup()).join("pods")
+    }
+
     fn process(&self, name: &'static str, leaf: &str) -> Process {
         Process {
             name,

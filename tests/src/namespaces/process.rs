@@ -62,7 +62,11 @@ impl Process {
     pub(super) fn kill(&self) -> Result<()> {
         let pid = self.pid().with_context(|| format!("{} does not run", self.name))?;
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL)?;
-        wait_until(&format!("{} ends", self.name), Duration::from_secs(10), || Ok(self.pid().is_none()))
+        wait_until(&format!("{} ends", self.name), Duration::from_secs(10), || {
+            // The first thread may be gone while others still hold the sockets.
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            Ok(status.is_empty() || (status.contains("State:\tZ") && status.contains("Threads:\t1\n")))
+        })
     }
 
     /// The last lines of its log, for errors.
