@@ -5,27 +5,26 @@
 
 use std::mem;
 
-use aya::Ebpf;
 use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, TcHandle};
 use aya::programs::{ProgramError, SchedClassifier, TcAttachType};
 
 use crate::Error;
-use crate::object::{self, FROM_POD, TO_POD};
+use crate::object::{FROM_POD, TO_POD};
+use crate::programs::Classifiers;
 
 const PRIORITY: u16 = 1;
 const HANDLE: TcHandle = TcHandle::new(0, 1);
 
 /// Puts both programs on the interface, in place of earlier ones.
-pub(crate) fn attach(object: &mut Ebpf, ifname: &str) -> Result<(), Error> {
+pub(crate) fn attach(programs: &mut Classifiers, ifname: &str) -> Result<(), Error> {
     // "Already there" is the usual case after a restart, and any real failure shows in the next step.
     if let Err(error) = tc::qdisc_add_clsact(ifname) {
         tracing::debug!(ifname, %error, "clsact qdisc not added");
     }
-    for (name, direction) in [(TO_POD, TcAttachType::Egress), (FROM_POD, TcAttachType::Ingress)] {
-        let program: &mut SchedClassifier = object::program(object, name)?;
-        place(program, ifname, direction).map_err(|source| Error::Program { name, source })?;
-    }
-    Ok(())
+    place(&mut programs.to_pod, ifname, TcAttachType::Egress)
+        .map_err(|source| Error::Program { name: TO_POD, source })?;
+    place(&mut programs.from_pod, ifname, TcAttachType::Ingress)
+        .map_err(|source| Error::Program { name: FROM_POD, source })
 }
 
 fn place(program: &mut SchedClassifier, ifname: &str, direction: TcAttachType) -> Result<(), ProgramError> {

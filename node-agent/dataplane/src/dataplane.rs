@@ -1,15 +1,13 @@
 use std::fs::{self, File};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use aya::Ebpf;
-use aya::programs::ProgramFd;
 use skep_abi::{Config, Direction};
 
-use crate::object::{self, FROM_POD, Features, ProgramInfo, SOCKET_HOOKS, TO_POD};
+use crate::object::{self, FROM_POD, Features, SOCKET_HOOKS, TO_POD};
 use crate::pins::{Pins, PodHook};
+use crate::programs::{ProgramInfo, Programs};
 use crate::sys::{AttachType, Target};
 use crate::trial::{self, Trial};
 use crate::{Error, Events, Maps, bpffs, clsact, layout, link};
@@ -32,17 +30,16 @@ pub struct Dataplane {
     maps: Maps,
     pins: Pins,
     features: Features,
-    from_pod: ProgramFd,
-    to_pod: ProgramFd,
-    /// Needed after loading only where programs are attached without links.
-    object: Mutex<Ebpf>,
+    programs: Programs,
 }
 
 impl Dataplane {
-    /// Loads the kernel object, adopting maps and links that are pinned under the same ABI version.
+    /// Adopts maps, links and programs that are pinned under the same ABI version, and loads what is missing of the
+    /// kernel object.
     ///
-    /// Maps keep their entries. Links that run get the new programs in place: first the ones of pods that are still
-    /// there, then the socket hooks. Without [`Options::cgroup`] socket hooks of an earlier run are removed.
+    /// Maps keep their entries. Programs are loaded only when those that are pinned were made from another object or
+    /// work on other maps. Links that run get the programs in place: first the ones of pods that are still there, then
+    /// the socket hooks. Without [`Options::cgroup`] socket hooks of an earlier run are removed.
     ///
     /// # Errors
     ///
@@ -53,22 +50,18 @@ impl Dataplane {
         let pins = Pins::new(&options.bpf_dir);
         pins.create()?;
         layout::check(&pins)?;
-        let (object, features) = object::load(&pins, options.cgroup.is_some())?;
+        let features = object::features()?;
+        let programs = Programs::open(&pins, features, options.cgroup.is_some())?;
         let maps = Maps::open(&options.bpf_dir)?;
         maps.config.set(&options.config)?;
-        let dataplane = Self {
-            from_pod: object::program_fd(&object, FROM_POD)?,
-            to_pod: object::program_fd(&object, TO_POD)?,
-            maps,
-            pins,
-            features,
-            object: Mutex::new(object),
-        };
+        let dataplane = Self { maps, pins, features, programs };
         dataplane.adopt_pods()?;
         match &options.cgroup {
             Some(cgroup) => dataplane.attach_socket_hooks(cgroup)?,
             None => dataplane.detach_socket_hooks()?,
         }
+        // Only now does no link need them any more.
+        dataplane.pins.remove_other_programs()?;
         Ok(dataplane)
     }
 
@@ -82,13 +75,9 @@ impl Dataplane {
         self.features
     }
 
-    /// The loaded programs and what the verifier made of them.
-    ///
-    /// # Errors
-    ///
-    /// When the kernel does not tell.
-    pub fn programs(&self) -> Result<Vec<ProgramInfo>, Error> {
-        object::programs(&self.object())
+    /// The programs in use and what the verifier made of them, by name.
+    pub fn programs(&self) -> Vec<ProgramInfo> {
+        self.programs.infos()
     }
 
     /// Runs a pod program in the kernel on a made-up packet, against the maps as they are. Nothing is sent, but counters,
@@ -98,11 +87,12 @@ impl Dataplane {
     ///
     /// When the kernel refuses the packet, as it does one shorter than an Ethernet header.
     pub fn try_packet(&self, direction: Direction, packet: &[u8], repeat: u32) -> Result<Trial, Error> {
-        let name = match direction {
-            Direction::Ingress => TO_POD,
-            Direction::Egress => FROM_POD,
+        let programs = self.programs.classifiers();
+        let (program, name) = match direction {
+            Direction::Ingress => (&programs.to_pod, TO_POD),
+            Direction::Egress => (&programs.from_pod, FROM_POD),
         };
-        trial::run(&mut self.object(), name, packet, repeat)
+        trial::run(program, name, packet, repeat)
     }
 
     /// A reader of flow events.
@@ -121,7 +111,7 @@ impl Dataplane {
     /// When the interface is not there or the kernel refuses.
     pub fn attach_pod(&self, ifname: &str, ifindex: u32) -> Result<(), Error> {
         if !self.features.tcx {
-            return clsact::attach(&mut self.object(), ifname);
+            return clsact::attach(&mut self.programs.classifiers(), ifname);
         }
         // The kernel lets packets that are under way pass before it returns; at the same time both wait once.
         std::thread::scope(|scope| {
@@ -134,7 +124,7 @@ impl Dataplane {
     fn attach_hook(&self, ifindex: u32, hook: PodHook) -> Result<(), Error> {
         let path = self.pins.pod_link(ifindex, hook);
         let target = Target::Interface(ifindex);
-        link::ensure(&path, self.pod_program(hook), target, u64::from(ifindex), pod_attach_type(hook))
+        link::ensure(&path, self.programs.pod(hook), target, u64::from(ifindex), pod_attach_type(hook))
     }
 
     /// Removes the programs from a pod's interface, which may be gone already.
@@ -165,7 +155,7 @@ impl Dataplane {
         for (ifindex, hook) in self.pins.pod_links()? {
             let path = self.pins.pod_link(ifindex, hook);
             let target = Target::Interface(ifindex);
-            if !link::update(&path, self.pod_program(hook), target, u64::from(ifindex), pod_attach_type(hook))? {
+            if !link::update(&path, self.programs.pod(hook), target, u64::from(ifindex), pod_attach_type(hook))? {
                 tracing::info!(ifindex, "a pod's interface is gone; its link is removed");
                 link::remove(&path)?;
             }
@@ -173,27 +163,15 @@ impl Dataplane {
         Ok(())
     }
 
-    fn pod_program(&self, hook: PodHook) -> BorrowedFd<'_> {
-        match hook {
-            PodHook::From => self.from_pod.as_fd(),
-            PodHook::To => self.to_pod.as_fd(),
-        }
-    }
-
-    fn object(&self) -> MutexGuard<'_, Ebpf> {
-        self.object.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn attach_socket_hooks(&self, cgroup: &Path) -> Result<(), Error> {
         let failed = |source| Error::Io { path: cgroup.to_owned(), source };
-        let object = self.object();
         let dir = File::open(cgroup).map_err(failed)?;
         // The id of a cgroup is the inode number of its directory.
         let id = fs::metadata(cgroup).map_err(failed)?.ino();
         for hook in SOCKET_HOOKS {
-            let program = object::program_fd(&object, hook.program)?;
+            let program = self.programs.socket(hook.program)?;
             let path = self.pins.cgroup_link(hook.link);
-            link::ensure(&path, program.as_fd(), Target::Cgroup(dir.as_fd()), id, hook.attach)?;
+            link::ensure(&path, program, Target::Cgroup(dir.as_fd()), id, hook.attach)?;
         }
         Ok(())
     }

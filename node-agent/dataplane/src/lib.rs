@@ -8,10 +8,12 @@
 //! BPF_DIR/v1/links/cgroup-connect4   socket hooks
 //! BPF_DIR/v1/links/pod-7-from        hooks on the host side (interface index 7) of a pod's interface
 //! BPF_DIR/v1/links/pod-7-to
+//! BPF_DIR/v1/programs-HASH/skep_from_pod ...   programs of the kernel object with this hash, by name
 //! ```
 //!
-//! The directory carries [`skep_abi::VERSION`]. [`Dataplane::open`] adopts what is pinned there: maps are reused and
-//! programs of running links are exchanged in place, so that no packet passes without them.
+//! The directory carries [`skep_abi::VERSION`]. [`Dataplane::open`] adopts what is pinned there: maps are reused, and so
+//! are programs when they were made from the same object, which makes a restart a matter of milliseconds. Otherwise they
+//! are loaded, and those of running links are exchanged in place, so that no packet passes without them.
 
 mod bpffs;
 mod clsact;
@@ -25,6 +27,7 @@ mod maps;
 mod object;
 mod pins;
 mod prefix_table;
+mod programs;
 mod setting;
 mod sys;
 mod table;
@@ -35,8 +38,9 @@ pub use drops::{DropCounters, DropTotal};
 pub use error::Error;
 pub use events::Events;
 pub use maps::{MapUse, Maps};
-pub use object::{Features, ProgramInfo};
+pub use object::Features;
 pub use prefix_table::PrefixTable;
+pub use programs::ProgramInfo;
 pub use setting::Setting;
 pub use table::Table;
 pub use trial::{Action, Trial};

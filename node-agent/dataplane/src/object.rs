@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use aya::programs::{Program, ProgramError, ProgramFd, SchedClassifier};
+use aya::programs::{Program, ProgramType};
+use aya::sys::{BpfHelper, is_helper_supported};
 use aya::util::KernelVersion;
 use aya::{Ebpf, EbpfLoader};
 use skep_abi::map;
@@ -14,6 +15,9 @@ use crate::sys::AttachType;
 
 /// The kernel object that the build script made.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(env!("SKEP_EBPF_OBJECT"));
+
+/// SHA-256 of [`OBJECT`] in hexadecimal digits: programs pinned under another were made from another object.
+pub(crate) const OBJECT_HASH: &str = env!("SKEP_EBPF_OBJECT_SHA256");
 
 /// A socket hook: name of the program, name of its link, where it is attached.
 pub(crate) struct SocketHook {
@@ -55,86 +59,39 @@ pub struct Features {
     pub tcx: bool,
 }
 
-/// Loads every map (adopting pinned ones) and every program.
-pub(crate) fn load(pins: &Pins, socket_hooks: bool) -> Result<(Ebpf, Features), Error> {
+/// Asks the kernel what it can do.
+pub(crate) fn features() -> Result<Features, Error> {
+    let set_retval = is_helper_supported(ProgramType::CgroupSockAddr, BpfHelper::BPF_FUNC_set_retval)
+        .map_err(|source| Error::Program { name: "that tries bpf_set_retval", source })?;
     let tcx = KernelVersion::current().is_ok_and(|version| version >= KernelVersion::new(6, 6, 0));
-    let loaded = load_with(pins, socket_hooks, true).map(|object| (object, Features { set_retval: true, tcx }));
-    match loaded {
-        // The verifier of an older kernel refuses a program that names a helper it does not have.
-        Err(Error::Program { .. }) if socket_hooks => {
-            load_with(pins, socket_hooks, false).map(|object| (object, Features { set_retval: false, tcx }))
-        }
-        other => other,
-    }
+    Ok(Features { set_retval, tcx })
 }
 
-fn load_with(pins: &Pins, socket_hooks: bool, set_retval: bool) -> Result<Ebpf, Error> {
+/// Loads every map (adopting pinned ones) and every program.
+pub(crate) fn load(pins: &Pins, features: Features, socket_hooks: bool) -> Result<Ebpf, Error> {
     let mut loader = EbpfLoader::new();
-    let flag = u8::from(set_retval);
+    let flag = u8::from(features.set_retval);
     loader.override_global("HAS_SET_RETVAL", &flag, true);
     for name in map::ALL {
         loader.map_pin_path(name, pins.map(name));
     }
     let mut object = loader.load(OBJECT)?;
-    for name in [FROM_POD, TO_POD] {
-        let program: &mut SchedClassifier = program(&mut object, name)?;
-        program.load().map_err(|source| Error::Program { name, source })?;
-    }
-    if socket_hooks {
-        for SocketHook { program: name, .. } in SOCKET_HOOKS {
-            let loaded = match object.program_mut(name) {
-                Some(Program::CgroupSockAddr(program)) => program.load(),
-                Some(Program::CgroupSock(program)) => program.load(),
-                _ => return Err(Error::NotInObject(name)),
-            };
-            loaded.map_err(|source| Error::Program { name, source })?;
-        }
+    for name in program_names(socket_hooks) {
+        let loaded = match object.program_mut(name) {
+            Some(Program::SchedClassifier(program)) => program.load(),
+            Some(Program::CgroupSockAddr(program)) => program.load(),
+            Some(Program::CgroupSock(program)) => program.load(),
+            _ => return Err(Error::NotInObject(name)),
+        };
+        loaded.map_err(|source| Error::Program { name, source })?;
     }
     Ok(object)
 }
 
-/// A descriptor of a loaded program.
-pub(crate) fn program_fd(object: &Ebpf, name: &'static str) -> Result<ProgramFd, Error> {
-    let program = object.program(name).ok_or(Error::NotInObject(name))?;
-    let fd = program.fd().map_err(|source| Error::Program { name, source })?;
-    fd.try_clone().map_err(|source| Error::Program { name, source: source.into() })
-}
-
-/// A program of the object, loaded or not.
-pub(crate) fn program<'a, T>(object: &'a mut Ebpf, name: &'static str) -> Result<&'a mut T, Error>
-where
-    &'a mut T: TryFrom<&'a mut Program>,
-{
-    let program = object.program_mut(name).ok_or(Error::NotInObject(name))?;
-    program.try_into().map_err(|_| Error::NotInObject(name))
-}
-
-/// A program in the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProgramInfo {
-    /// Name in the object and in `bpftool prog`.
-    pub name: String,
-    /// The kernel's number for it.
-    pub id: u32,
-    /// Instructions that the verifier followed, of the million that it would (Linux 5.16).
-    pub verified_instructions: Option<u32>,
-}
-
-/// All loaded programs of the object, by name.
-pub(crate) fn programs(object: &Ebpf) -> Result<Vec<ProgramInfo>, Error> {
-    let mut programs = Vec::new();
-    for (name, program) in object.programs() {
-        let info = match program.info() {
-            Ok(info) => info,
-            // Socket hooks are not loaded when there is no cgroup for them.
-            Err(ProgramError::NotLoaded) => continue,
-            Err(source) => return Err(Error::Program { name: "of the object", source }),
-        };
-        let verified_instructions = info.verified_instruction_count();
-        programs.push(ProgramInfo { name: name.to_owned(), id: info.id(), verified_instructions });
-    }
-    programs.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(programs)
+/// Names of the programs that are needed with or without socket hooks.
+pub(crate) fn program_names(socket_hooks: bool) -> impl Iterator<Item = &'static str> {
+    let sockets = SOCKET_HOOKS.iter().filter(move |_| socket_hooks).map(|hook| hook.program);
+    [FROM_POD, TO_POD].into_iter().chain(sockets)
 }
 
 /// Whether a path exists, absence being the only error that means "no".

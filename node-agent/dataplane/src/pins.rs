@@ -3,6 +3,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::object::OBJECT_HASH;
+
+/// What the names of directories of programs begin with.
+const PROGRAMS: &str = "programs-";
 
 /// Paths below the BPF directory; see the head of this crate.
 #[derive(Clone, Debug)]
@@ -47,6 +51,30 @@ impl Pins {
         self.root.join("links")
     }
 
+    /// The programs of the embedded kernel object. The directory comes to this name complete.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.root.join(format!("{PROGRAMS}{OBJECT_HASH}"))
+    }
+
+    /// Where programs are pinned until all of them are.
+    pub(crate) fn new_programs(&self) -> PathBuf {
+        self.root.join(format!("{PROGRAMS}new"))
+    }
+
+    /// Removes the pins of programs of other kernel objects, and of those that were never completed.
+    pub(crate) fn remove_other_programs(&self) -> Result<(), Error> {
+        let own = self.programs();
+        let failed = |source| Error::Io { path: self.root.clone(), source };
+        for entry in fs::read_dir(&self.root).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let path = entry.path();
+            if path != own && entry.file_name().as_encoded_bytes().starts_with(PROGRAMS.as_bytes()) {
+                remove_dir(&path)?;
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn cgroup_link(&self, hook: &str) -> PathBuf {
         self.links().join(format!("cgroup-{hook}"))
     }
@@ -84,4 +112,12 @@ fn parse_pod_link(name: &str) -> Option<(u32, PodHook)> {
     let (ifindex, suffix) = name.strip_prefix("pod-")?.split_once('-')?;
     let hook = PodHook::BOTH.into_iter().find(|hook| hook.suffix() == suffix)?;
     Some((ifindex.parse().ok()?, hook))
+}
+
+/// Removes a directory of pins. Absence is no error.
+pub(crate) fn remove_dir(path: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Io { path: path.to_owned(), source }),
+        _ => Ok(()),
+    }
 }

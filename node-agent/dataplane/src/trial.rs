@@ -1,9 +1,8 @@
 use std::time::Duration;
 
-use aya::Ebpf;
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 
-use crate::{Error, object};
+use crate::Error;
 
 /// Room for what a program adds to a packet.
 const HEADROOM: usize = 256;
@@ -32,9 +31,8 @@ pub enum Action {
     Other(i32),
 }
 
-/// Runs the program of this name.
-pub(crate) fn run(object: &mut Ebpf, name: &'static str, packet: &[u8], repeat: u32) -> Result<Trial, Error> {
-    let program: &mut SchedClassifier = object::program(object, name)?;
+/// Runs a program; the name is for errors.
+pub(crate) fn run(program: &SchedClassifier, name: &'static str, packet: &[u8], repeat: u32) -> Result<Trial, Error> {
     let mut out = vec![0; packet.len() + HEADROOM];
     let options =
         TestRunOptions { data_in: Some(packet), data_out: Some(&mut out), repeat, ..TestRunOptions::default() };

@@ -23,7 +23,7 @@ fn cost_of_a_packet() {
         let (pod, other) = (at(POD[i], 40000), at(OTHER[i], 80));
         let service = at(VIP[i], 80);
         world.serve(service, TCP, Some(at(OTHER[i], 8080)));
-        world.from_pod(&tcp(pod, other, SYN, b"", &Extra::default()));
+        world.egress(&tcp(pod, other, SYN, b"", &Extra::default()));
         cost(
             &format!("{family}, established, from pod"),
             Direction::Egress,

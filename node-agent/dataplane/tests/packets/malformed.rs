@@ -12,7 +12,7 @@ fn packet(i: usize) -> Vec<u8> {
 /// Sends one packet each way and says why it was dropped, if it was.
 fn dropped(world: &World, packet: &[u8]) -> Option<Reason> {
     let before = world.drops();
-    let action = world.from_pod(packet).action;
+    let action = world.egress(packet).action;
     let after = world.drops();
     let reason = after.iter().find(|(reason, n)| !before.contains(&(*reason, *n))).map(|(reason, _)| *reason);
     assert_eq!(reason.is_some(), action == Action::Drop, "counted but not dropped, or the other way round");
@@ -72,8 +72,8 @@ fn what_is_not_supported_is_dropped_and_arp_passes() {
     assert_eq!(dropped(&world, &routed), Some(Reason::UnsupportedProtocol));
     let mut arp = vec![0; 60];
     arp[12..14].copy_from_slice(&[8, 6]);
-    assert_eq!(world.from_pod(&arp).action, Action::Pass);
-    assert_eq!(world.to_pod(&arp).action, Action::Pass);
+    assert_eq!(world.egress(&arp).action, Action::Pass);
+    assert_eq!(world.ingress(&arp).action, Action::Pass);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn neighbour_discovery_passes_on_the_link_only() {
     assert_eq!(dropped(&world, &nd("fe80::5", "fe80::1")), None);
     assert_eq!(dropped(&world, &nd(POD[1], "fe80::1")), None);
     assert_eq!(dropped(&world, &nd("fe80::5", OTHER[1])), Some(Reason::SpoofedSource));
-    assert_eq!(world.to_pod(&nd("fe80::1", POD[1])).action, Action::Pass);
+    assert_eq!(world.ingress(&nd("fe80::1", POD[1])).action, Action::Pass);
 }
 
 #[test]

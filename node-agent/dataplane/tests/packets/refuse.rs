@@ -12,7 +12,7 @@ fn a_connection_to_a_service_without_endpoints_is_reset() {
         world.serve(service, TCP, None);
         for extra in [Extra::default(), Extra::some()] {
             let asked = tcp(pod, service, SYN, b"early", &extra);
-            let trial = world.from_pod(&asked);
+            let trial = world.egress(&asked);
             assert_eq!(trial.action, Action::SendBack);
             // Link-layer addresses have changed places.
             assert_eq!((&trial.packet[..6], &trial.packet[6..12]), (&asked[6..12], &asked[..6]));
@@ -23,10 +23,10 @@ fn a_connection_to_a_service_without_endpoints_is_reset() {
             assert_eq!(reset.l4[4..12], [0, 0, 0, 0, 0, 0, 0x10, 6]);
         }
         // What acknowledges something is reset at that place (RFC 9293, 3.10.7.1).
-        let reset = read(&world.from_pod(&tcp(pod, service, ACK, b"", &Extra::default())).packet);
+        let reset = read(&world.egress(&tcp(pod, service, ACK, b"", &Extra::default())).packet);
         assert_eq!((reset.l4[13], &reset.l4[4..8]), (RST, &[0, 0, 0x20, 0][..]));
         // A reset is not answered.
-        assert_eq!(world.from_pod(&tcp(pod, service, RST, b"", &Extra::default())).action, Action::Drop);
+        assert_eq!(world.egress(&tcp(pod, service, RST, b"", &Extra::default())).action, Action::Drop);
     }
     assert_eq!(world.drops(), [(Reason::NoEndpoints, 8)]);
 }
@@ -39,7 +39,7 @@ fn a_datagram_to_a_service_without_endpoints_is_answered_by_port_unreachable() {
         world.serve(service, UDP, None);
         for payload in [&b""[..], &[b'x'; 400]] {
             let asked = udp(pod, service, payload, &Extra::default());
-            let trial = world.from_pod(&asked);
+            let trial = world.egress(&asked);
             assert_eq!(trial.action, Action::SendBack);
             let error = read(&trial.packet);
             assert_eq!((error.src.ip(), error.dst.ip()), (service.ip(), pod.ip()));

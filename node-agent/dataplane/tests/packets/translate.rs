@@ -16,11 +16,11 @@ fn tcp_is_translated_and_translated_back() {
         world.serve(service, TCP, Some(backend));
         for (extra, port) in extras().into_iter().zip([40000, 40001]) {
             let pod = at(POD[i], port);
-            let sent = world.from_pod(&tcp(pod, service, SYN, b"", &extra));
+            let sent = world.egress(&tcp(pod, service, SYN, b"", &extra));
             assert_eq!(sent.action, Action::Pass);
             let there = read(&sent.packet);
             assert_eq!((there.src, there.dst), (pod, backend));
-            let answer = world.to_pod(&tcp(backend, pod, SYN | ACK, b"data", &extra));
+            let answer = world.ingress(&tcp(backend, pod, SYN | ACK, b"data", &extra));
             assert_eq!(answer.action, Action::Pass);
             let back = read(&answer.packet);
             assert_eq!((back.src, back.dst), (service, pod));
@@ -38,9 +38,9 @@ fn udp_is_translated_and_translated_back() {
         world.serve(service, UDP, Some(backend));
         for (extra, port) in extras().into_iter().zip([40000, 40001]) {
             let pod = at(POD[i], port);
-            let there = read(&world.from_pod(&udp(pod, service, b"question", &extra)).packet);
+            let there = read(&world.egress(&udp(pod, service, b"question", &extra)).packet);
             assert_eq!((there.src, there.dst, &there.l4[8..]), (pod, backend, &b"question"[..]));
-            let back = read(&world.to_pod(&udp(backend, pod, b"an answer", &extra)).packet);
+            let back = read(&world.ingress(&udp(backend, pod, b"an answer", &extra)).packet);
             assert_eq!((back.src, back.dst, &back.l4[8..]), (service, pod, &b"an answer"[..]));
         }
     }
@@ -54,7 +54,7 @@ fn a_datagram_without_checksum_stays_without() {
     world.serve(service, UDP, Some(backend));
     let mut packet = udp(pod, service, b"question", &Extra::default());
     packet[40..42].copy_from_slice(&[0, 0]);
-    let sent = world.from_pod(&packet);
+    let sent = world.egress(&packet);
     assert_eq!(sent.packet[40..42], [0, 0]);
     assert_eq!(read(&sent.packet).dst, backend);
 }
@@ -67,14 +67,14 @@ fn an_icmp_error_is_translated_with_the_packet_that_it_quotes() {
         let (pod, service, backend) = (at(POD[i], 40000), at(VIP[i], 53), at(OTHER[i], 5353));
         world.serve(service, UDP, Some(backend));
         for extra in extras() {
-            let sent = world.from_pod(&udp(pod, service, b"question", &extra)).packet;
+            let sent = world.egress(&udp(pod, service, b"question", &extra)).packet;
             // Packet too big, with an MTU of 1300.
             let mut error = if i == 0 { vec![3, 4, 0, 0, 0, 0, 5, 20] } else { vec![2, 0, 0, 0, 0, 0, 5, 20] };
             error.extend(&sent[14..]);
             for from in [routers[i], OTHER[i]] {
                 let from = from.parse().unwrap();
                 let packet = frame(from, pod.ip(), if i == 0 { 1 } else { 58 }, error.clone(), &Extra::default());
-                let seen = world.to_pod(&packet);
+                let seen = world.ingress(&packet);
                 assert_eq!(seen.action, Action::Pass);
                 // Checks the checksums too: the outer one, and the quoted IPv4 header's own.
                 let outer = read(&seen.packet);
@@ -115,11 +115,11 @@ fn a_later_fragment_goes_with_its_first_one_and_no_port_is_read_from_it() {
     };
     // What would be ports in a whole datagram are those of another Service.
     let later = fragment(1, [&[0, 1, 0, 2][..], &[9; 12]].concat());
-    assert_eq!(world.from_pod(&later).action, Action::Drop);
+    assert_eq!(world.egress(&later).action, Action::Drop);
     assert_eq!(world.drops(), [(skep_abi::Reason::UnknownFragment, 1)]);
     let first = fragment(0x2000, vec![0x9c, 0x40, 0, 53, 0, 24, 0, 0]);
-    assert_eq!(world.from_pod(&first).packet[30..34], [10, 244, 2, 9]);
-    let sent = world.from_pod(&later);
+    assert_eq!(world.egress(&first).packet[30..34], [10, 244, 2, 9]);
+    let sent = world.egress(&later);
     assert_eq!((sent.action, &sent.packet[30..34]), (Action::Pass, &[10, 244, 2, 9][..]));
     assert_eq!(sent.packet[34..], later[34..], "nothing after the IP header is touched");
     assert_eq!(crate::build::checksum(&sent.packet[14..34]), 0);
@@ -134,5 +134,5 @@ fn with_tc_services_off_addresses_are_left_alone() {
     off.flags |= skep_abi::config_flags::NO_TC_SERVICES;
     config.set(&off).unwrap();
     let packet = tcp(at(POD[0], 40000), at(VIP[0], 80), SYN, b"", &Extra::default());
-    assert_eq!(world.from_pod(&packet).packet, packet);
+    assert_eq!(world.egress(&packet).packet, packet);
 }

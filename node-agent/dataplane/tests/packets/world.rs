@@ -68,12 +68,12 @@ impl World {
     }
 
     /// Runs the program for packets that the pod sends.
-    pub(crate) fn from_pod(&self, packet: &[u8]) -> Trial {
+    pub(crate) fn egress(&self, packet: &[u8]) -> Trial {
         self.dataplane.try_packet(Direction::Egress, packet, 1).unwrap()
     }
 
     /// Runs the program for packets to the pod.
-    pub(crate) fn to_pod(&self, packet: &[u8]) -> Trial {
+    pub(crate) fn ingress(&self, packet: &[u8]) -> Trial {
         self.dataplane.try_packet(Direction::Ingress, packet, 1).unwrap()
     }
 

@@ -3,32 +3,44 @@ use std::net::{TcpListener, TcpStream};
 
 use skep_abi::{Direction, Reason};
 
-use crate::world::{Node, TCP, ip, open};
+use crate::world::{Node, TCP, ip, open, pretend_other_object};
 
 #[test]
-fn pods_keep_their_programs_and_connections_across_a_restart() {
+fn pods_keep_their_connections_when_programs_are_adopted_and_when_they_are_exchanged() {
     let Some(node) = Node::new() else { return };
     let (client, server) = (node.pod(1), node.pod(2));
     let service = "10.96.0.10:80".parse().unwrap();
     let addr = server.addrs[0];
     let listener = server.run(move || TcpListener::bind((addr, 0)).unwrap());
     node.serve(service, TCP, &[listener.local_addr().unwrap()]);
+    let other = "10.96.0.11:80".parse().unwrap();
+    node.serve(other, TCP, &[server.tcp_server(addr)]);
     let mut stream = client.run(move || TcpStream::connect(service).unwrap());
     let (mut accepted, _) = listener.accept().unwrap();
     let ids = |dataplane: &skep_dataplane::Dataplane| -> Vec<u32> {
-        dataplane.programs().unwrap().iter().map(|program| program.id).collect()
+        dataplane.programs().iter().map(|program| program.id).collect()
     };
     let before = ids(&node.dataplane);
-    let again = open(&node.bpf_dir, 0);
-    assert_ne!(ids(&again), before);
-    assert_eq!(again.attached_pods().unwrap(), [client.ifindex(), server.ifindex()]);
-    for pod in [&client, &server] {
-        again.attach_pod(&pod.host, pod.ifindex()).unwrap();
+    for same_object in [true, false] {
+        if !same_object {
+            pretend_other_object(&node.bpf_dir);
+        }
+        let again = open(&node.bpf_dir, 0);
+        assert_eq!(ids(&again) == before, same_object);
+        assert_eq!(again.attached_pods().unwrap(), [client.ifindex(), server.ifindex()]);
+        for pod in [&client, &server] {
+            again.attach_pod(&pod.host, pod.ifindex()).unwrap();
+        }
+        stream.write_all(b"hello").unwrap();
+        let mut buffer = [0; 5];
+        accepted.read_exact(&mut buffer).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), service);
+        // What comes later is attached to these programs, too.
+        again.detach_pod(client.ifindex()).unwrap();
+        client.ask(other).unwrap_err();
+        again.attach_pod(&client.host, client.ifindex()).unwrap();
+        client.ask(other).unwrap();
     }
-    stream.write_all(b"hello").unwrap();
-    let mut buffer = [0; 5];
-    accepted.read_exact(&mut buffer).unwrap();
-    assert_eq!(stream.peer_addr().unwrap(), service);
 }
 
 #[test]

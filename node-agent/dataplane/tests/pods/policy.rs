@@ -72,8 +72,8 @@ fn ingress_allows_what_a_rule_names_and_nothing_else() {
 fn egress_is_judged_after_translation() {
     let Some(node) = Node::new() else { return };
     let (client, allowed, other) = (node.pod(1), node.pod(2), node.pod(3));
-    for i in 0..2 {
-        let vip: IpAddr = VIPS[i].parse().unwrap();
+    for (i, vip) in VIPS.iter().enumerate() {
+        let vip: IpAddr = vip.parse().unwrap();
         let (good, bad) = (allowed.tcp_server(allowed.addrs[i]), other.tcp_server(other.addrs[i]));
         let list = 20 + i as u32;
         allow_peer_and_port(&node, list, 2, good.port());

@@ -70,7 +70,7 @@ impl Node {
         let (addr4, addr6) = (format!("10.244.1.{n}"), format!("fd00:244::{n}"));
         let pod = Pod { sender, host: format!("pod{n}"), addrs: [addr4.parse().unwrap(), addr6.parse().unwrap()] };
         let host = &pod.host;
-        let thread = pod.run(|| nix::unistd::gettid());
+        let thread = pod.run(nix::unistd::gettid);
         let (outer, inner) = (format!("02:00:00:00:01:{n:02x}"), format!("02:00:00:00:02:{n:02x}"));
         ip(&format!("link add {host} address {outer} type veth peer name eth0 address {inner} netns {thread}"));
         std::fs::write(format!("/proc/sys/net/ipv6/conf/{host}/accept_dad"), "0").unwrap();
@@ -177,6 +177,14 @@ pub(crate) fn open(bpf_dir: &std::path::Path, flags: u32) -> Dataplane {
     let config = Config { version: skep_abi::VERSION, flags, node_addr4: addr(NODE4), node_addr6: addr(NODE6) };
     let options = Options { bpf_dir: bpf_dir.to_owned(), cgroup: None, config };
     Dataplane::open(&options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Makes the pinned programs look like those of another kernel object.
+pub(crate) fn pretend_other_object(bpf_dir: &std::path::Path) {
+    let dir = bpf_dir.join(format!("v{}", skep_abi::VERSION));
+    let names = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let [name] = names.filter(|name| name.starts_with("programs-")).collect::<Vec<_>>().try_into().unwrap();
+    std::fs::rename(dir.join(name), dir.join("programs-0")).unwrap();
 }
 
 /// A network namespace with a thread in it.

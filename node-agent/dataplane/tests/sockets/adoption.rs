@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use skep_dataplane::{Dataplane, Error, Maps};
 
@@ -45,7 +46,7 @@ fn hooks_and_maps_stay_when_the_agent_ends_and_are_adopted_by_the_next() {
 }
 
 #[test]
-fn no_connection_is_missed_or_reset_while_programs_are_exchanged() {
+fn no_connection_is_missed_or_reset_while_programs_are_adopted_or_exchanged() {
     let Some(world) = World::new() else { return };
     let service: SocketAddr = SERVICE.parse().unwrap();
     let backend = echo_server("10.244.1.2:0");
@@ -69,8 +70,13 @@ fn no_connection_is_missed_or_reset_while_programs_are_exchanged() {
             }
         }
     });
-    for _ in 0..5 {
+    for same_object in [true, false, true, false, true] {
+        if !same_object {
+            world.pretend_other_object();
+        }
+        let started = Instant::now();
         drop(world.open());
+        println!("{} in {:?}", if same_object { "adopted" } else { "loaded and exchanged" }, started.elapsed());
     }
     stop.store(true, Ordering::Relaxed);
     load.join().unwrap();

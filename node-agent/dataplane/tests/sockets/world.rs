@@ -54,6 +54,19 @@ impl World {
         Dataplane::open(&self.options()).unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// The directory of the pinned programs; there is one only.
+    pub(crate) fn programs_dir(&self) -> PathBuf {
+        let dirs = fs::read_dir(self.bpf_dir.join("v1")).unwrap().map(|entry| entry.unwrap().path());
+        let programs = dirs.filter(|dir| dir.file_name().unwrap().to_str().unwrap().starts_with("programs-"));
+        let [dir] = programs.collect::<Vec<_>>().try_into().unwrap();
+        dir
+    }
+
+    /// Makes the pinned programs look like those of another kernel object.
+    pub(crate) fn pretend_other_object(&self) {
+        fs::rename(self.programs_dir(), self.bpf_dir.join("v1/programs-0")).unwrap();
+    }
+
     pub(crate) fn options(&self) -> Options {
         Options { bpf_dir: self.bpf_dir.clone(), cgroup: Some(self.cgroup.clone()), config: config() }
     }
