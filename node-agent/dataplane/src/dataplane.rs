@@ -113,12 +113,10 @@ impl Dataplane {
         if !self.features.tcx {
             return clsact::attach(&mut self.programs.classifiers(), ifname);
         }
-        // The kernel lets packets that are under way pass before it returns; at the same time both wait once.
-        std::thread::scope(|scope| {
-            let to = scope.spawn(|| self.attach_hook(ifindex, PodHook::To));
-            let from = self.attach_hook(ifindex, PodHook::From);
-            to.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).and(from)
-        })
+        // For each new hook the kernel lets packets that are under way pass, some 13 ms, and holds the lock on all
+        // interfaces meanwhile: two at the same time would take as long.
+        self.attach_hook(ifindex, PodHook::To)?;
+        self.attach_hook(ifindex, PodHook::From)
     }
 
     fn attach_hook(&self, ifindex: u32, hook: PodHook) -> Result<(), Error> {
