@@ -40,7 +40,7 @@ pub(crate) fn load(target: SocketAddr, options: &Options) -> io::Result<bool> {
     Ok(total.print())
 }
 
-/// Opens and resets connections as fast as it can; prints connections per second.
+/// Opens connections, each closed by the server at once, as fast as it can; prints connections per second.
 pub(crate) fn rate(target: SocketAddr, options: &Options) -> io::Result<bool> {
     let time = Duration::from_secs(options.seconds.max(1));
     let begin = Instant::now();
@@ -50,7 +50,7 @@ pub(crate) fn rate(target: SocketAddr, options: &Options) -> io::Result<bool> {
                 scope.spawn(move || {
                     let (mut done, mut failed) = (0_u64, 0_u64);
                     while begin.elapsed() < time {
-                        match open_and_reset(target, options) {
+                        match open_and_wait(target, options) {
                             Ok(()) => done += 1,
                             Err(_) => failed += 1,
                         }
@@ -66,12 +66,20 @@ pub(crate) fn rate(target: SocketAddr, options: &Options) -> io::Result<bool> {
     Ok(failed == 0 && done > 0)
 }
 
-/// A reset instead of a FIN leaves no TIME_WAIT socket behind, so that ports never run out.
-fn open_and_reset(target: SocketAddr, options: &Options) -> io::Result<()> {
-    let stream = TcpStream::connect_timeout(&target, Duration::from_millis(options.timeout_ms))?;
-    let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
-    nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::Linger, &linger)?;
-    Ok(())
+/// Waits for the server's reset, so that no more connections wait in its queue than there are threads here.
+fn open_and_wait(target: SocketAddr, options: &Options) -> io::Result<()> {
+    let timeout = Duration::from_millis(options.timeout_ms);
+    let closed = TcpStream::connect_timeout(&target, timeout).and_then(|mut stream| {
+        stream.set_read_timeout(Some(timeout))?;
+        stream.read(&mut [0])
+    });
+    match closed {
+        Ok(0) => Ok(()),
+        // The reset may come before connect() returns; a connection that was never made is refused instead.
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
+        Ok(_) => Err(io::ErrorKind::InvalidData.into()),
+        Err(error) => Err(error),
+    }
 }
 
 /// One connection: prints what getpeername and getsockname say, and the answer.

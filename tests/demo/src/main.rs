@@ -10,11 +10,11 @@ mod server;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage:
-  skep-demo serve [--port N] [--drain SECONDS]     HTTP on TCP and datagrams on UDP, IPv4 and IPv6
+  skep-demo serve [--port N] [--drain SECONDS]     HTTP on TCP and datagrams on UDP, IPv4 and IPv6; closes at once on port N+1
   skep-demo load ADDR:PORT [--udp [--connected]] [--count N] [--seconds N] [--concurrency N] [--interval-ms N] [--timeout-ms N]
   skep-demo hold ADDR:PORT [--connections N] [--seconds N]
   skep-demo connect ADDR:PORT                      one connection: prints peer, own address and the answer
-  skep-demo rate ADDR:PORT [--seconds N] [--concurrency N]
+  skep-demo rate ADDR:PORT [--seconds N] [--concurrency N]  to the closing port: connections per second
   skep-demo pause";
 
 fn main() -> ExitCode {

@@ -17,6 +17,8 @@ pub(crate) fn serve(options: &Options) -> io::Result<bool> {
     let name = name.unwrap_or_else(|_| "unknown".to_owned());
     let tcp = TcpListener::bind(("::", options.port))?;
     let udp = UdpSocket::bind(("::", options.port))?;
+    let closer = TcpListener::bind(("::", options.port.saturating_add(1)))?;
+    std::thread::spawn(move || close_at_once(&closer));
     println!("serving as {name} on port {}", options.port);
     let udp_name = name.clone();
     std::thread::spawn(move || answer_datagrams(&udp, &udp_name));
@@ -30,6 +32,15 @@ pub(crate) fn serve(options: &Options) -> io::Result<bool> {
     println!("terminating, draining for {} s", options.drain);
     std::thread::sleep(Duration::from_secs(options.drain));
     Ok(true)
+}
+
+/// The port behind the served one: takes connections and resets them, which leaves no TIME_WAIT socket behind.
+fn close_at_once(listener: &TcpListener) {
+    let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
+    for stream in listener.incoming().flatten() {
+        // Without the option the connection is closed all the same.
+        let _ = nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::Linger, &linger);
+    }
 }
 
 /// Blocks until SIGTERM or SIGINT.

@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>> {
     let kubectl = cluster.kubectl();
     let manifests = manifest::join([
         manifest::deployment("web", 1),
-        manifest::service("web"),
+        manifest::service("web").replace("targetPort: http", "targetPort: 8081"),
         manifest::client("client", NODE, "role: client"),
     ]);
     kubectl.feed("apply -f -", &manifests)?;
@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>> {
     let first = kubectl.run("get service web -o jsonpath={.spec.clusterIP}")?;
 
     let mut bench = Measured { cluster: &cluster, client: &client, options, samples: BTreeMap::new() };
-    let direct = format!("{}:8080", server.address);
+    let direct = format!("{}:8081", server.address);
     for _ in 0..options.rounds {
         bench.measure("direct, 1 Service", &direct)?;
         bench.measure("ClusterIP, 1 Service", &format!("{first}:80"))?;
@@ -139,7 +139,7 @@ fn create_services(cluster: &TestCluster, count: usize) -> Result<String> {
     let create = |number: usize| -> Result<String> {
         let service = json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("bench-{number}")},
-            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
+            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8081}]},
         });
         let answer = proxy.post("/api/v1/namespaces/default/services", &service)?;
         ensure!(answer.code == 201, "creating a Service: {} {}", answer.code, String::from_utf8_lossy(&answer.body));

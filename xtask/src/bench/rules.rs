@@ -16,7 +16,7 @@ pub(crate) fn nftables(services: usize, backend: &str) -> String {
     let mut text = String::from("table ip bench {\n");
     let mut map = String::new();
     for number in 0..services {
-        let _ = writeln!(text, " chain endpoint-{number} {{\n  meta l4proto tcp dnat to {backend}:8080\n }}");
+        let _ = writeln!(text, " chain endpoint-{number} {{\n  meta l4proto tcp dnat to {backend}:8081\n }}");
         let _ = writeln!(
             text,
             " chain service-{number} {{\n  numgen random mod 1 vmap {{ 0 : goto endpoint-{number} }}\n }}"
@@ -48,7 +48,7 @@ pub(crate) fn iptables(services: usize, backend: &str) -> String {
         let ip = address(number);
         let _ = writeln!(text, "-A KUBE-SERVICES -d {ip}/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-{number}");
         let _ = writeln!(text, "-A KUBE-SVC-{number} -j KUBE-SEP-{number}");
-        let _ = writeln!(text, "-A KUBE-SEP-{number} -p tcp -m tcp -j DNAT --to-destination {backend}:8080");
+        let _ = writeln!(text, "-A KUBE-SEP-{number} -p tcp -m tcp -j DNAT --to-destination {backend}:8081");
     }
     text.push_str("COMMIT\n");
     text
