@@ -135,6 +135,7 @@ pub(crate) fn as_root(further: &[&str]) -> Result<()> {
             command.arg(assignment);
         }
     }
-    command.arg(std::env::current_exe()?).args(std::env::args_os().skip(1)).args(further);
+    command.arg(std::env::current_exe()?).args(std::env::args_os().skip(1));
+    command.args(further.iter().filter(|argument| !std::env::args_os().any(|given| given == **argument)));
     Err(command.exec()).context("cannot run sudo")
 }

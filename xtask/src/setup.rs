@@ -129,7 +129,9 @@ fn unpack_oldest_kubectl() -> Result<()> {
     }
     std::fs::create_dir_all(&dir)?;
     println!("fetching Debian's kubectl, the oldest that the tests use");
-    run(Command::new("apt-get").args(["download", "-qq", "kubernetes-client"]).current_dir(&dir))?;
+    run(Command::new("apt-get")
+        .args(["download", "-qq", "-o", "APT::Sandbox::User=root", "kubernetes-client"])
+        .current_dir(&dir))?;
     for entry in std::fs::read_dir(&dir)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "deb") {

@@ -158,8 +158,9 @@ fn create_services(cluster: &TestCluster, count: usize) -> Result<String> {
 }
 
 fn wait_for_service(cluster: &TestCluster, client: &PodPlace, address: &str) -> Result<()> {
-    let line = format!("load {address}:80 --count 1 --timeout-ms 500");
+    let line = format!("rate {address}:80 --seconds 1 --timeout-ms 500");
     skep_tests::command::wait_until("the last Service answers", Duration::from_secs(180), || {
-        Ok(cluster.demo(client, &line)?.failed == 0)
+        let report = cluster.demo(client, &line)?;
+        Ok(report.ok > 0 && report.failed == 0)
     })
 }
