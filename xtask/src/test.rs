@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
 use crate::cluster::as_root;
@@ -29,6 +29,7 @@ impl Test {
         let begin = Instant::now();
         match self.part.as_deref() {
             None => {
+                require_features()?;
                 let mut crates = cargo(["test", "--quiet"]);
                 crates.args(["--", "--test-threads=2"]).args(&self.arguments);
                 run(&mut crates)?;
@@ -53,4 +54,24 @@ impl Test {
         test.args(["--", "--test-threads=1", "--nocapture"]).args(&self.arguments);
         run(&mut test)
     }
+}
+
+/// Tests skip what the kernel cannot do. On a machine that can do everything nothing may be skipped unseen, so the features are looked
+/// for first, by other means than the tests'.
+fn require_features() -> Result<()> {
+    skep_tests::cgroup::v2_root()?;
+    let filesystems = std::fs::read_to_string("/proc/filesystems").context("cannot read /proc/filesystems")?;
+    if !filesystems.lines().any(|line| line.ends_with("bpf")) {
+        bail!("this kernel has no BPF file system");
+    }
+    if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+        bail!("this kernel has no BTF");
+    }
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").context("cannot read the kernel's version")?;
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.trim().parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if version < (6, 6) {
+        println!("skipped: attaching by TCX: this kernel is {}, TCX came with 6.6", release.trim());
+    }
+    Ok(())
 }
