@@ -29,7 +29,7 @@ fn restart_is_invisible() -> Result<()> {
         kubectl.run("wait --for=condition=Ready pod/client --timeout=60s")?;
         let client = cluster.place("default", "client")?;
         let address = kubectl.run("get service web -o jsonpath={.spec.clusterIP}")?;
-        let before = containers(&cluster)?;
+        let before = containers(cluster)?;
 
         let load = cluster
             .demo_in_background(&client, &format!("load {address}:80 --seconds 20 --concurrency 4 --interval-ms 2"))?;
@@ -50,9 +50,9 @@ fn restart_is_invisible() -> Result<()> {
             for node in ["node-1", "node-2"] {
                 cluster.start(Member::Agent(node))?;
             }
-            answers(&cluster, &client, &format!("late-{round}"), true)?;
+            answers(cluster, &client, &format!("late-{round}"), true)?;
             if let Some(gone) = &gone {
-                answers(&cluster, &client, gone, false)?;
+                answers(cluster, &client, gone, false)?;
             }
             println!("round {round}: Services right {:.2} s after the agents' return", begin.elapsed().as_secs_f64());
         }
@@ -60,7 +60,7 @@ fn restart_is_invisible() -> Result<()> {
         println!("{} requests on new connections, {} on 20 old ones", load.ok, hold.ok);
         ensure!(load.failed == 0 && load.ok > 0, "{load:?}");
         ensure!(hold.failed == 0 && hold.ok > 0, "{hold:?}");
-        ensure!(containers(&cluster)? == before, "a container was restarted: {before:?} {:?}", containers(&cluster)?);
+        ensure!(containers(cluster)? == before, "a container was restarted: {before:?} {:?}", containers(cluster)?);
         cluster.wait_ready(Duration::from_secs(30))
     })
 }

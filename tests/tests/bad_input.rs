@@ -1,4 +1,5 @@
 //! Bad input: the answers that Kubernetes gives, and nothing else happens.
+#![allow(clippy::print_stdout, reason = "figures for whoever reads the test's output")]
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};

@@ -122,9 +122,9 @@ fn acknowledged_writes_survive() -> Result<()> {
             let object = stored
                 .get(write.name.as_str())
                 .with_context(|| format!("{} was acknowledged and is lost", write.name))?;
-            let (value, revision) = (&object["data"]["value"], &object["metadata"]["resourceVersion"]);
-            let same = *value == write.value.to_string() && *revision == write.revision;
-            let newer = write.attempted.is_some_and(|attempted| *value == attempted.to_string());
+            let value = object["data"]["value"].as_str().and_then(|value| value.parse::<u64>().ok());
+            let same = value == Some(write.value) && object["metadata"]["resourceVersion"] == write.revision;
+            let newer = value.is_some() && value == write.attempted;
             ensure!(same || newer, "{}: {object}, acknowledged {} at {}", write.name, write.value, write.revision);
         }
         let (load, hold) = (load.report()?, hold.report()?);

@@ -38,10 +38,10 @@ fn pods_are_replaced() -> Result<()> {
         let address = kubectl.run("get service web -o jsonpath={.spec.clusterIP}")?;
 
         // A deleted pod is replaced.
-        let (victim, _) = ready_pods(&cluster)?.into_iter().next().context("no pod")?;
+        let (victim, _) = ready_pods(cluster)?.into_iter().next().context("no pod")?;
         kubectl.run(&format!("delete pod {victim} --wait=false"))?;
         wait_until("the deleted pod is replaced", Duration::from_secs(20), || {
-            let pods = ready_pods(&cluster)?;
+            let pods = ready_pods(cluster)?;
             Ok(pods.len() == 4 && pods.iter().all(|(name, _)| *name != victim))
         })?;
 
@@ -54,7 +54,7 @@ fn pods_are_replaced() -> Result<()> {
         cluster.wait_for(&kubectl, status, "Unknown", Duration::from_secs(30))?;
         ensure!(kubectl.run("get nodes")?.contains("NotReady"), "{}", kubectl.run("get nodes")?);
         wait_until("four pods are Ready on node-1", Duration::from_secs(40), || {
-            let pods = ready_pods(&cluster)?;
+            let pods = ready_pods(cluster)?;
             Ok(pods.len() == 4 && pods.iter().all(|(_, node)| node == "node-1"))
         })?;
         let report = load.report()?;

@@ -94,7 +94,7 @@ fn default_deny_and_an_allow() -> Result<()> {
         let everyone = |allowed: [bool; 3]| -> Result<()> {
             for target in &targets {
                 for (client, allowed) in [&friend, &stranger, &far].into_iter().zip(allowed) {
-                    expect(&cluster, client, target, allowed)?;
+                    expect(cluster, client, target, allowed)?;
                 }
             }
             Ok(())
@@ -103,7 +103,7 @@ fn default_deny_and_an_allow() -> Result<()> {
         everyone([true, true, true])?;
         kubectl.feed("apply -f -", DEFAULT_DENY)?;
         everyone([false, false, false])?;
-        let before = denied_packets(&cluster, "node-1")?;
+        let before = denied_packets(cluster, "node-1")?;
 
         // Ingress alone does not help while egress is denied; both together let the connection and its replies pass.
         kubectl.feed("apply -f -", ALLOW_INGRESS)?;
@@ -113,9 +113,9 @@ fn default_deny_and_an_allow() -> Result<()> {
         // Readiness probes come from the node and pass whatever the policies say.
         kubectl.run("rollout status deployment/web --timeout=5s")?;
 
-        let after = denied_packets(&cluster, "node-1")?;
+        let after = denied_packets(cluster, "node-1")?;
         ensure!(after > before, "drop counter went from {before} to {after}");
-        flow_event_names_the_reason(&cluster, &stranger, &targets[0])?;
+        flow_event_names_the_reason(cluster, &stranger, &targets[0])?;
 
         kubectl.run("delete networkpolicy default-deny allow-ingress allow-egress")?;
         everyone([true, true, true])

@@ -1,4 +1,5 @@
 //! Services as pods see them: every family and protocol, with the socket hooks and by tc alone.
+#![allow(clippy::print_stdout, reason = "figures for whoever reads the test's output")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -83,12 +84,12 @@ fn reaches_itself(cluster: &TestCluster) -> Result<()> {
 #[test]
 fn socket_hooks() -> Result<()> {
     TestCluster::run(Spec::new("t-services", 2), |cluster| {
-        let client = start(&cluster)?;
-        every_family_and_protocol(&cluster, &client)?;
-        refuses_without_endpoints(&cluster, &client, &["", "--udp", "--udp --connected"])?;
-        reaches_itself(&cluster)?;
-        no_rule_anywhere(&cluster)?;
-        rolling_update_loses_nothing(&cluster, &client)
+        let client = start(cluster)?;
+        every_family_and_protocol(cluster, &client)?;
+        refuses_without_endpoints(cluster, &client, &["", "--udp", "--udp --connected"])?;
+        reaches_itself(cluster)?;
+        no_rule_anywhere(cluster)?;
+        rolling_update_loses_nothing(cluster, &client)
     })
 }
 
@@ -97,10 +98,10 @@ fn tc_alone() -> Result<()> {
     let mut spec = Spec::new("t-tc", 2);
     spec.agent_args.push("--no-socket-lb".to_owned());
     TestCluster::run(spec, |cluster| {
-        let client = start(&cluster)?;
-        every_family_and_protocol(&cluster, &client)?;
-        refuses_without_endpoints(&cluster, &client, &["", "--udp --connected"])?;
-        reaches_itself(&cluster)
+        let client = start(cluster)?;
+        every_family_and_protocol(cluster, &client)?;
+        refuses_without_endpoints(cluster, &client, &["", "--udp --connected"])?;
+        reaches_itself(cluster)
     })
 }
 
