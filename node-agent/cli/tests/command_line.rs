@@ -1,4 +1,5 @@
 //! Exit codes and messages, without a dataplane.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::process::{Command, Output, Stdio};
 

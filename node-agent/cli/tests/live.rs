@@ -1,4 +1,5 @@
 //! The program against maps in the kernel. Needs root.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
