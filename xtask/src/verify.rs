@@ -31,7 +31,7 @@ fn deny() -> Result<()> {
         println!("missing: cargo-deny (checks licences and sources of dependencies); building it takes some minutes");
         run(&mut cargo(["install", "cargo-deny", "--locked"]))?;
     }
-    run(&mut cargo(["deny", "--offline", "check", "--config", ".deny.toml", "bans", "licenses", "sources"]))
+    run(&mut cargo(["deny", "--offline", "--config", ".deny.toml", "check", "bans", "licenses", "sources"]))
 }
 
 /// Formats, and applies what the lints suggest.
