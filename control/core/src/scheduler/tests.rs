@@ -1,9 +1,9 @@
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::{Decision, Scheduler};
 use crate::api::Subresource;
-use crate::controllers::testing::{World, deployment, node, service};
+use crate::controllers::testing::{World, node, service};
 use crate::controllers::{Index, Key, Kind, Write};
 
 /// The scheduler over a world; bindings are executed, nothing else happens.
@@ -307,32 +307,4 @@ fn init_containers_count_with_their_peak() {
         }),
     );
     assert_eq!(scene.verdict(), Err("0/1 nodes are available: 1 Insufficient cpu.".to_owned()));
-}
-
-/// Not a test of time: prints the rate at 200 nodes and 4,000 pods. `cargo test --release -- --ignored --nocapture throughput`.
-#[test]
-#[ignore = "prints a figure"]
-#[allow(clippy::print_stdout, reason = "its output is the result")]
-fn throughput() {
-    let mut scene = Scene::new();
-    for number in 0..200 {
-        scene
-            .node(&format!("node-{number:03}"), json!({"allocatable": {"cpu": "32", "memory": "64Gi", "pods": "110"}}));
-    }
-    let template = deployment("web", 1)["spec"]["template"]["spec"].clone();
-    for number in 0..4000 {
-        let mut spec = template.clone();
-        json_patch::merge(&mut spec, &requests("100m", "64Mi"));
-        scene.pod(&format!("web-{number:04}"), spec);
-    }
-    scene.sync();
-    let start = std::time::Instant::now();
-    let now: Timestamp = scene.world.now;
-    let mut bound = 0;
-    while let Some(decision) = scene.scheduler.decide(&scene.index, now, bound) {
-        assert!(decision.node.is_some());
-        bound += 1;
-    }
-    let elapsed = start.elapsed();
-    println!("{bound} decisions over 200 nodes in {elapsed:?}: {:.0}/s", 4000.0 / elapsed.as_secs_f64());
 }
