@@ -3,11 +3,14 @@
 #![no_main]
 #![allow(unsafe_code, reason = "kernel programs work on raw pointers")]
 
+mod action;
 mod maps;
 mod pod;
 mod record;
 mod select;
+mod skb;
 mod socket;
+mod translate;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

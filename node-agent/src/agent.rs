@@ -133,6 +133,7 @@ async fn start_dataplane(
             flags: 0,
             node_addr4: addr(true),
             node_addr6: addr(false),
+            ..skep_abi::Config::default()
         },
     };
     let node = config.node_name.clone();

@@ -38,8 +38,14 @@ fn service() -> Wire {
         name: "web".to_owned(),
         uid: "service-uid".to_owned(),
         cluster_ips: vec![CLUSTER_IP.to_owned(), CLUSTER_IP6.to_owned()],
-        ports: vec![dp::ServicePort { name: "http".to_owned(), protocol: dp::Protocol::Tcp.into(), port: 80 }],
-        affinity_timeout_seconds: 0,
+        ports: vec![dp::ServicePort {
+            name: "http".to_owned(),
+            protocol: dp::Protocol::Tcp.into(),
+            port: 80,
+            node_port: 0,
+        }],
+        r#type: dp::ServiceType::ClusterIp.into(),
+        ..Default::default()
     })
 }
 
@@ -56,6 +62,7 @@ fn slice(name: &str, addr: &str, pod: &str) -> Wire {
             node: "n1".to_owned(),
             zone: String::new(),
             pod: pod.to_owned(),
+            ..Default::default()
         }],
         ports: vec![dp::EndpointPort { name: "http".to_owned(), protocol: dp::Protocol::Tcp.into(), port: 8080 }],
     })
@@ -78,6 +85,8 @@ fn route(name: &str, cidr: &str, via: &str) -> Wire {
         name: name.to_owned(),
         addresses: vec![via.to_owned()],
         pod_cidrs: vec![cidr.to_owned()],
+        ready: true,
+        ..Default::default()
     })
 }
 

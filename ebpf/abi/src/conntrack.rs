@@ -105,6 +105,8 @@ pub struct OriginValue {
     pub pad: u16,
     /// The backend that was chosen.
     pub backend: u32,
+    /// Cookie of the socket's network namespace, by which the agent finds it when the backend is gone.
+    pub netns: u64,
 }
 
 /// A datagram in fragments, of which only the first has the ports.
@@ -143,5 +145,5 @@ const _: () = {
     assert!(core::mem::size_of::<ConnKey>() == 44);
     assert!(core::mem::size_of::<ConnValue>() == 48);
     assert!(core::mem::size_of::<OriginKey>() == 32);
-    assert!(core::mem::size_of::<OriginValue>() == 24);
+    assert!(core::mem::size_of::<OriginValue>() == 32);
 };

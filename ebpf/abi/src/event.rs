@@ -28,11 +28,19 @@ pub enum Reason {
     MapError = 9,
     /// The interface belongs to no known endpoint, or a packet to it is for another address.
     UnknownEndpoint = 10,
+    /// The Service's traffic policy is Local and this node has no endpoint of it.
+    NoLocalEndpoints = 11,
+    /// The client is in none of the Service's `loadBalancerSourceRanges`.
+    SourceRange = 12,
+    /// No source port was free for a connection that leaves with the node's address.
+    NatExhausted = 13,
+    /// No way to the destination is known (no route, or its link-layer address is not known yet).
+    NoRoute = 14,
 }
 
 impl Reason {
     /// Number of reasons; the `drops` map has twice as many entries.
-    pub const COUNT: u32 = 11;
+    pub const COUNT: u32 = 15;
 
     /// Every reason, in numeric order.
     pub const ALL: [Self; Self::COUNT as usize] = [
@@ -47,6 +55,10 @@ impl Reason {
         Self::SourceCollision,
         Self::MapError,
         Self::UnknownEndpoint,
+        Self::NoLocalEndpoints,
+        Self::SourceRange,
+        Self::NatExhausted,
+        Self::NoRoute,
     ];
 
     /// The name shown to people and used as a metric label.
@@ -63,6 +75,10 @@ impl Reason {
             Self::SourceCollision => "source_collision",
             Self::MapError => "map_error",
             Self::UnknownEndpoint => "unknown_endpoint",
+            Self::NoLocalEndpoints => "no_local_endpoints",
+            Self::SourceRange => "source_range",
+            Self::NatExhausted => "nat_exhausted",
+            Self::NoRoute => "no_route",
         }
     }
 }

@@ -17,19 +17,24 @@
 mod addr;
 mod conntrack;
 mod event;
+mod nat;
 mod policy;
 mod service;
 
 pub use addr::Addr;
 pub use conntrack::{ConnKey, ConnState, ConnValue, FragmentKey, FragmentValue, OriginKey, OriginValue, conn_flags};
 pub use event::{Drops, FlowEvent, Reason, Verdict};
+pub use nat::{Counter, NatKey, NatValue, NodeAddr, Route, RouteKey, nat_flags, node_addr_flags, route_flags};
 pub use policy::{
     Bits, Direction, Endpoint, PeerKey, PortKey, PrefixKey, RuleList, RuleListKey, endpoint_flags, rule_list_flags,
 };
-pub use service::{Backend, BackendState, Frontend, FrontendKey, SlotKey, frontend_flags};
+pub use service::{
+    AffinityKey, AffinityValue, Backend, BackendState, Frontend, FrontendKey, SlotKey, SourceRangeKey, backend_flags,
+    frontend_flags, scope,
+};
 
 /// Version of every layout in this crate; part of the pin directory's name.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Names of the maps, as pinned and as shown by `skep maps` and `bpftool map`.
 ///
@@ -59,6 +64,23 @@ pub mod map {
     pub const PORT_RULES: &str = "port_rules";
     /// [`PrefixKey`](crate::PrefixKey) -> [`Bits`](crate::Bits). LPM trie.
     pub const PREFIXES: &str = "prefixes";
+    /// [`AffinityKey`](crate::AffinityKey) -> [`AffinityValue`](crate::AffinityValue). LRU hash.
+    pub const AFFINITY: &str = "affinity";
+    /// [`SourceRangeKey`](crate::SourceRangeKey) -> 1 (`u32`). LPM trie.
+    pub const SOURCE_RANGES: &str = "source_ranges";
+    /// [`NatKey`](crate::NatKey) -> [`NatValue`](crate::NatValue). Hash; the agent removes pairs that have expired.
+    pub const NAT: &str = "nat";
+    /// [`Addr`](crate::Addr) -> [`NodeAddr`](crate::NodeAddr). Hash.
+    pub const NODE_ADDRS: &str = "node_addrs";
+    /// [`RouteKey`](crate::RouteKey) -> [`Route`](crate::Route). LPM trie.
+    pub const ROUTES: &str = "routes";
+    /// [`Addr`](crate::Addr) -> 1 (`u32`): load balancer addresses for which this node answers ARP and NDP. Hash.
+    pub const ANNOUNCED: &str = "announced";
+    /// [`Frontend::service`](crate::Frontend::service) -> connections given a backend (`u64`). Per-CPU hash; programs make
+    /// the entries.
+    pub const SERVICE_HITS: &str = "service_hits";
+    /// [`Counter`](crate::Counter) as `u32` -> `u64`. Per-CPU array.
+    pub const COUNTERS: &str = "counters";
     /// `Reason as u32 * 2 + Direction as u32` -> [`Drops`](crate::Drops). Per-CPU array.
     pub const DROPS: &str = "drops";
     /// Ring buffer of [`FlowEvent`](crate::FlowEvent).
@@ -67,14 +89,35 @@ pub mod map {
     pub const CONFIG: &str = "config";
 
     /// Every map.
-    pub const ALL: [&str; 15] = [
-        FRONTENDS, SLOTS, BACKENDS, ORIGINS, CONNTRACK, FRAGMENTS, ENDPOINTS, IDENTITIES, RULE_LISTS, PEER_RULES,
-        PORT_RULES, PREFIXES, DROPS, EVENTS, CONFIG,
+    pub const ALL: [&str; 23] = [
+        FRONTENDS,
+        SLOTS,
+        BACKENDS,
+        AFFINITY,
+        SOURCE_RANGES,
+        SERVICE_HITS,
+        ORIGINS,
+        CONNTRACK,
+        FRAGMENTS,
+        NAT,
+        NODE_ADDRS,
+        ROUTES,
+        ANNOUNCED,
+        ENDPOINTS,
+        IDENTITIES,
+        RULE_LISTS,
+        PEER_RULES,
+        PORT_RULES,
+        PREFIXES,
+        DROPS,
+        COUNTERS,
+        EVENTS,
+        CONFIG,
     ];
 }
 
 /// Node-wide settings, read by every program. One entry, index 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Config {
     /// [`VERSION`] of the agent that wrote this.
@@ -86,6 +129,20 @@ pub struct Config {
     pub node_addr4: Addr,
     /// The node's own IPv6 address, or all zero.
     pub node_addr6: Addr,
+    /// Cookie of the host's network namespace (`SO_NETNS_COOKIE`), 0 when unknown.
+    pub host_netns: u64,
+    /// First node port, host byte order.
+    pub node_port_first: u16,
+    /// Last node port, inclusive, host byte order.
+    pub node_port_last: u16,
+    /// First source port for connections that leave with the node's address, host byte order.
+    pub snat_port_first: u16,
+    /// Last such port, inclusive, host byte order.
+    pub snat_port_last: u16,
+    /// Index of the overlay's interface, 0 for direct routes.
+    pub tunnel_ifindex: u32,
+    /// Index of the interface that leads to other nodes and out of the cluster, 0 when there is none.
+    pub uplink_ifindex: u32,
 }
 
 /// Flags of [`Config`].
@@ -94,9 +151,14 @@ pub mod config_flags {
     pub const EVENTS_ALLOWED: u32 = 1 << 0;
     /// The tc programs leave Services to the socket hooks. Off means that tc translates what the socket hooks did not.
     pub const NO_TC_SERVICES: u32 = 1 << 1;
+    /// Pod traffic that leaves the cluster gets the node's address.
+    pub const MASQUERADE: u32 = 1 << 2;
+    /// Connections from outside to a backend on another node are answered by that node (direct server return); off means
+    /// that they get this node's address and come back through it.
+    pub const DSR: u32 = 1 << 3;
 }
 
-const _: () = assert!(core::mem::size_of::<Config>() == 40);
+const _: () = assert!(core::mem::size_of::<Config>() == 64);
 
 #[cfg(feature = "user")]
 mod user {
@@ -113,6 +175,8 @@ mod user {
 
     pod!(
         Addr,
+        AffinityKey,
+        AffinityValue,
         Backend,
         Bits,
         Config,
@@ -125,12 +189,18 @@ mod user {
         FragmentValue,
         Frontend,
         FrontendKey,
+        NatKey,
+        NatValue,
+        NodeAddr,
         OriginKey,
         OriginValue,
         PeerKey,
         RuleList,
         RuleListKey,
+        Route,
+        RouteKey,
         SlotKey,
+        SourceRangeKey,
         PortKey,
         PrefixKey,
     );

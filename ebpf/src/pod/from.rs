@@ -8,13 +8,13 @@ use skep_verdict::packet::{
     self, ETH_LEN, ETH_P_ARP, ETH_P_IP, ETH_P_IPV6, Extent, Icmp, Packet, Part, is_link_local, is_unspecified,
 };
 
-use super::action::unpack;
 use super::scratch::{self, Scratch, own_addr};
 use super::service::{self, Outcome};
-use super::skb::Skb;
-use super::translate::{self, Side};
 use super::{PASS, SHOT, classify, fragment, hairpin, icmp, refuse, track};
+use crate::action::unpack;
 use crate::maps;
+use crate::skb::Skb;
+use crate::translate::{self, Side};
 
 const DIRECTION: Direction = Direction::Egress;
 

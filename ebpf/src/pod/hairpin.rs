@@ -13,10 +13,10 @@
 
 use skep_abi::{ConnValue, Reason};
 
-use super::action::{Packed, pack};
 use super::scratch::Scratch;
-use super::skb::Skb;
-use super::translate::{self, Side};
+use crate::action::{Packed, pack};
+use crate::skb::Skb;
+use crate::translate::{self, Side};
 
 /// Sends what the client half said to the serving half, whose port is `port_be`.
 #[inline(never)]

@@ -4,11 +4,11 @@ use skep_abi::{Addr, Direction, Endpoint, Reason, conn_flags};
 use skep_verdict::conn;
 use skep_verdict::packet::Extent;
 
-use super::action::{Packed, pack, unpack};
 use super::scratch::Scratch;
-use super::skb::Skb;
-use super::translate::{self, Side};
 use super::{PASS, classify, from, hairpin, track};
+use crate::action::{Packed, pack, unpack};
+use crate::skb::Skb;
+use crate::translate::{self, Side};
 
 /// An error's own header, before what it quotes.
 const HEADER_LEN: u32 = 8;

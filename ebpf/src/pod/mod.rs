@@ -7,7 +7,6 @@
 //!
 //! Each sees both directions of every connection of its pod, so that one conntrack entry, keyed by the pod, serves both.
 
-mod action;
 mod classify;
 mod fragment;
 mod from;
@@ -16,10 +15,8 @@ mod icmp;
 mod refuse;
 mod scratch;
 mod service;
-mod skb;
 mod to;
 mod track;
-mod translate;
 
 /// Goes on to the next program or to the stack.
 const PASS: i32 = aya_ebpf::bindings::TC_ACT_UNSPEC;

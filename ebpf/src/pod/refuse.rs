@@ -4,8 +4,8 @@ use skep_abi::Reason;
 use skep_verdict::packet::{Bytes, Chunk, ETH_LEN, Packet};
 use skep_verdict::{proto, refuse};
 
-use super::action::{Packed, pack};
-use super::skb::Skb;
+use crate::action::{Packed, pack};
+use crate::skb::Skb;
 
 /// Answers with RST or ICMP port unreachable.
 ///

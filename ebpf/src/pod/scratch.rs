@@ -7,8 +7,8 @@ use skep_verdict::packet::{Bytes, Packet};
 use skep_verdict::policy::NO_RULE;
 
 use super::SHOT;
-use super::skb::Skb;
 use crate::record;
+use crate::skb::Skb;
 
 /// What is known about the packet so far.
 #[repr(C)]

@@ -5,8 +5,8 @@ use skep_abi::{Config, ConnKey, ConnValue, Direction, Endpoint, Reason, config_f
 use skep_verdict::conn;
 
 use super::scratch::{self, Scratch};
-use super::skb::Skb;
 use crate::maps;
+use crate::skb::Skb;
 
 /// The entry to a key, unless it is over for the packet in `s`.
 #[inline(always)]

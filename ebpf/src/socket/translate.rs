@@ -47,7 +47,7 @@ pub(crate) fn to_backend(socket: Socket, spread: Spread) -> i32 {
         return refuse(socket, &service, port_be, proto);
     };
     let key = origin_key(cookie, &backend.addr, backend.port_be, proto);
-    let origin = OriginValue { addr: service, port_be, pad: 0, backend: id };
+    let origin = OriginValue { addr: service, port_be, pad: 0, backend: id, netns: socket.netns() };
     // An LRU map makes room; when it cannot for a moment, the connection works all the same and only shows its backend.
     let _ = maps::socket_origin.insert(&key, &origin, 0);
     socket.set(&backend.addr, backend.port_be);

@@ -33,7 +33,8 @@ impl Node {
 
     fn load(&self) -> Dataplane {
         let node_addr4 = Addr::v4([192, 0, 2, 1]);
-        let config = Config { version: skep_abi::VERSION, flags: 0, node_addr4, node_addr6: Addr::NONE };
+        let config =
+            Config { version: skep_abi::VERSION, flags: 0, node_addr4, node_addr6: Addr::NONE, ..Config::default() };
         Dataplane::open(&Options { bpf_dir: self.bpf_dir.clone(), cgroup: None, config }).unwrap()
     }
 
@@ -64,7 +65,17 @@ impl Drop for Node {
 fn fill(maps: &Maps) {
     let key = FrontendKey { addr: Addr::v4([10, 96, 0, 1]), port_be: 80_u16.to_be(), proto: 6, scope: 0 };
     maps.backends
-        .set(&5, &Backend { addr: Addr::v4([10, 0, 0, 1]), port_be: 80_u16.to_be(), proto: 6, state: 0 })
+        .set(
+            &5,
+            &Backend {
+                addr: Addr::v4([10, 0, 0, 1]),
+                node: Addr::NONE,
+                flags: 0,
+                port_be: 80_u16.to_be(),
+                proto: 6,
+                state: 0,
+            },
+        )
         .unwrap();
     maps.slots.set(&SlotKey { service: 1, generation: 0, index: 0 }, &5).unwrap();
     maps.frontends.set(&key, &Frontend { service: 1, generation: 0, count: 1, flags: 0, affinity_timeout: 0 }).unwrap();

@@ -167,6 +167,7 @@ impl NodeService for Service {
             pod_cidrs: self.0.pod_cidrs.clone(),
             service_cidrs: vec!["10.96.0.0/16".to_owned()],
             lease_duration_seconds: self.0.lease_seconds,
+            ..RegisterResponse::default()
         }))
     }
 

@@ -25,6 +25,9 @@ impl NodeDoor {
             pod_cidrs: texts(&registered["spec"]["podCIDRs"]),
             service_cidrs: service_cidrs.iter().map(ToString::to_string).collect(),
             lease_duration_seconds: self.config.lease_duration_seconds,
+            // Announced once the control service makes the Service.
+            cluster_dns: Vec::new(),
+            cluster_domain: String::new(),
         })
     }
 

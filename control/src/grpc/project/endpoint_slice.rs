@@ -43,5 +43,7 @@ fn endpoint(endpoint: &v1::Endpoint) -> Endpoint {
         node: endpoint.node_name.clone().unwrap_or_default(),
         zone: endpoint.zone.clone().unwrap_or_default(),
         pod: pod.and_then(|target| target.name.clone()).unwrap_or_default(),
+        hostname: endpoint.hostname.clone().unwrap_or_default(),
+        ..Endpoint::default()
     }
 }

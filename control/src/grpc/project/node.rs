@@ -15,5 +15,10 @@ pub(super) fn project(node: &v1::Node) -> Option<NodeRoute> {
     if pod_cidrs.is_empty() || addresses.is_empty() {
         return None;
     }
-    Some(NodeRoute { name: node.metadata.name.clone().unwrap_or_default(), addresses, pod_cidrs })
+    Some(NodeRoute {
+        name: node.metadata.name.clone().unwrap_or_default(),
+        addresses,
+        pod_cidrs,
+        ..NodeRoute::default()
+    })
 }

@@ -1,7 +1,7 @@
 //! Services with at least one cluster IP.
 
 use k8s_openapi::api::core::v1;
-use skep_proto::dataplane::v1::{Service, ServicePort};
+use skep_proto::dataplane::v1::{Service, ServicePort, ServiceType};
 
 use super::{port, protocol};
 
@@ -32,6 +32,7 @@ pub(super) fn project(service: &v1::Service) -> Option<Service> {
         name: p.name.clone().unwrap_or_default(),
         protocol: protocol(p.protocol.as_deref()).into(),
         port: port(p.port),
+        node_port: port(p.node_port.unwrap_or(0)),
     });
     Some(Service {
         namespace: service.metadata.namespace.clone().unwrap_or_default(),
@@ -40,5 +41,7 @@ pub(super) fn project(service: &v1::Service) -> Option<Service> {
         cluster_ips,
         ports: ports.collect(),
         affinity_timeout_seconds,
+        r#type: ServiceType::ClusterIp.into(),
+        ..Service::default()
     })
 }

@@ -34,10 +34,11 @@ fn a_service_keeps_its_addresses_and_ports() {
         uid: "u".into(),
         cluster_ips: vec!["10.96.0.9".into(), "fd00::9".into()],
         ports: vec![
-            wire::ServicePort { name: "http".into(), protocol: Protocol::Tcp.into(), port: 80 },
-            wire::ServicePort { name: "dns".into(), protocol: Protocol::Udp.into(), port: 53 },
+            wire::ServicePort { name: "http".into(), protocol: Protocol::Tcp.into(), port: 80, node_port: 0 },
+            wire::ServicePort { name: "dns".into(), protocol: Protocol::Udp.into(), port: 53, node_port: 0 },
         ],
-        affinity_timeout_seconds: 0,
+        r#type: wire::ServiceType::ClusterIp.into(),
+        ..wire::Service::default()
     };
     assert_eq!(found, Some(expected));
 }

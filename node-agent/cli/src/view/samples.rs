@@ -33,10 +33,14 @@ pub(crate) fn contents() -> MapContents {
     for i in 0..4 {
         maps.slots.insert(SlotKey { service: 1, generation: 4, index: i }, i + 1);
         let addr = Addr::v4([10, 0, 0, u8::try_from(i).unwrap() + 1]);
-        maps.backends.insert(i + 1, Backend { addr, port_be: 80_u16.to_be(), proto: 6, state: 0 });
+        maps.backends
+            .insert(i + 1, Backend { addr, node: Addr::NONE, flags: 0, port_be: 80_u16.to_be(), proto: 6, state: 0 });
     }
     maps.slots.insert(SlotKey { service: 2, generation: 4, index: 0 }, 9);
-    maps.backends.insert(9, Backend { addr: v6("fd01::1"), port_be: 80_u16.to_be(), proto: 6, state: 0 });
+    maps.backends.insert(
+        9,
+        Backend { addr: v6("fd01::1"), node: Addr::NONE, flags: 0, port_be: 80_u16.to_be(), proto: 6, state: 0 },
+    );
 
     let client = Endpoint {
         identity: 0xab,

@@ -36,7 +36,7 @@ impl World {
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
         let dir = tempfile::tempdir().unwrap();
         mount(Some("bpf"), dir.path(), Some("bpf"), MsFlags::empty(), None::<&str>).unwrap();
-        let config = Config { version: skep_abi::VERSION, flags: 0, node_addr4: Addr::NONE, node_addr6: Addr::NONE };
+        let config = Config { version: skep_abi::VERSION, ..Config::default() };
         let options = Options { bpf_dir: dir.path().join("skep"), cgroup: None, config };
         let dataplane = Dataplane::open(&options).unwrap_or_else(|error| panic!("{error}"));
         let world = Self { dataplane, dir };
@@ -57,7 +57,14 @@ impl World {
         let number = maps.frontends.iter().unwrap().len() as u32 + 1;
         if let Some(addr) = backend {
             let state = BackendState::Active as u8;
-            let backend = Backend { addr: addr.ip().into(), port_be: addr.port().to_be(), proto, state };
+            let backend = Backend {
+                addr: addr.ip().into(),
+                node: Addr::NONE,
+                flags: 0,
+                port_be: addr.port().to_be(),
+                proto,
+                state,
+            };
             maps.backends.set(&number, &backend).unwrap();
             maps.slots.set(&SlotKey { service: number, generation: 1, index: 0 }, &number).unwrap();
         }

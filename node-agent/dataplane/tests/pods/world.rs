@@ -139,6 +139,8 @@ impl Node {
             let id = service * 1000 + generation * 100 + index;
             let backend = Backend {
                 addr: addr.ip().into(),
+                node: Addr::NONE,
+                flags: 0,
                 port_be: addr.port().to_be(),
                 proto,
                 state: BackendState::Active as u8,
@@ -174,7 +176,13 @@ impl Drop for Node {
 
 pub(crate) fn open(bpf_dir: &std::path::Path, flags: u32) -> Dataplane {
     let addr = |text: &str| Addr::from(text.parse::<IpAddr>().unwrap());
-    let config = Config { version: skep_abi::VERSION, flags, node_addr4: addr(NODE4), node_addr6: addr(NODE6) };
+    let config = Config {
+        version: skep_abi::VERSION,
+        flags,
+        node_addr4: addr(NODE4),
+        node_addr6: addr(NODE6),
+        ..Config::default()
+    };
     let options = Options { bpf_dir: bpf_dir.to_owned(), cgroup: None, config };
     Dataplane::open(&options).unwrap_or_else(|error| panic!("{error}"))
 }

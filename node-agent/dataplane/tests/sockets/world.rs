@@ -86,7 +86,7 @@ impl Drop for World {
 }
 
 pub(crate) fn config() -> Config {
-    Config { version: skep_abi::VERSION, flags: 0, node_addr4: skep_abi::Addr::NONE, node_addr6: skep_abi::Addr::NONE }
+    Config { version: skep_abi::VERSION, ..Config::default() }
 }
 
 /// Makes `service` a Service address with these backends, as the next generation.
@@ -99,8 +99,14 @@ pub(crate) fn serve(dataplane: &Dataplane, service: SocketAddr, proto: u8, backe
     for (index, addr) in backends.iter().enumerate() {
         let index = index as u32;
         let id = service * 1000 + generation * 100 + index;
-        let backend =
-            Backend { addr: addr.ip().into(), port_be: addr.port().to_be(), proto, state: BackendState::Active as u8 };
+        let backend = Backend {
+            addr: addr.ip().into(),
+            node: skep_abi::Addr::NONE,
+            flags: 0,
+            port_be: addr.port().to_be(),
+            proto,
+            state: BackendState::Active as u8,
+        };
         maps.backends.set(&id, &backend).unwrap();
         maps.slots.set(&SlotKey { service, generation, index }, &id).unwrap();
     }

@@ -148,5 +148,12 @@ pub(super) fn next_id(last: u32, taken: impl Fn(u32) -> bool) -> u32 {
 }
 
 fn value(key: BackendKey, state: BackendState) -> Backend {
-    Backend { addr: key.addr, port_be: key.port.to_be(), proto: key.proto, state: state as u8 }
+    Backend {
+        addr: key.addr,
+        node: Addr::NONE,
+        port_be: key.port.to_be(),
+        proto: key.proto,
+        state: state as u8,
+        flags: 0,
+    }
 }

@@ -122,7 +122,14 @@ fn a_changed_set_is_a_new_generation_and_the_old_one_goes_a_drain_later() {
     change(&mut index, Change::EndpointSlice(slice("ns/a-1", "a", &["http:80"], &["10.0.0.2", "10.0.0.3"])));
     let after = Frontend { generation: before.generation + 1, ..before };
     let slot = |generation, index| SlotKey { service: before.service, generation, index };
-    let new = Backend { addr: abi_addr("10.0.0.3".parse().unwrap()), port_be: 80_u16.to_be(), proto: 6, state: ACTIVE };
+    let new = Backend {
+        addr: abi_addr("10.0.0.3".parse().unwrap()),
+        node: skep_abi::Addr::NONE,
+        flags: 0,
+        port_be: 80_u16.to_be(),
+        proto: 6,
+        state: ACTIVE,
+    };
     assert_eq!(
         index.drain(),
         [

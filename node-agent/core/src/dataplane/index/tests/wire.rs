@@ -19,15 +19,20 @@ fn texts(texts: &[&str]) -> Vec<String> {
 }
 
 fn wire_service(ips: &[&str], ports: &[(&str, i32, u32)]) -> proto::watch_event::Event {
-    let port =
-        |&(name, protocol, port): &(&str, i32, u32)| proto::ServicePort { name: name.to_owned(), protocol, port };
+    let port = |&(name, protocol, port): &(&str, i32, u32)| proto::ServicePort {
+        name: name.to_owned(),
+        protocol,
+        port,
+        node_port: 0,
+    };
     proto::watch_event::Event::Service(proto::Service {
         namespace: "ns".to_owned(),
         name: "web".to_owned(),
         uid: "u".to_owned(),
         cluster_ips: texts(ips),
         ports: ports.iter().map(port).collect(),
-        affinity_timeout_seconds: 0,
+        r#type: proto::ServiceType::ClusterIp.into(),
+        ..Default::default()
     })
 }
 
@@ -211,7 +216,12 @@ fn other_events() {
     );
     workload.addresses = texts(&["10.0.0.1"]);
     assert_eq!(read(proto::watch_event::Event::Workload(workload)), Err("Workload ns/x: uid: required".to_owned()));
-    let route = proto::NodeRoute { name: "n2".to_owned(), addresses: vec![], pod_cidrs: texts(&["x"]) };
+    let route = proto::NodeRoute {
+        name: "n2".to_owned(),
+        addresses: vec![],
+        pod_cidrs: texts(&["x"]),
+        ..proto::NodeRoute::default()
+    };
     assert_eq!(
         read(proto::watch_event::Event::NodeRoute(route)),
         Err("NodeRoute n2: pod_cidrs[0]: not a CIDR: \"x\"".to_owned())

@@ -6,7 +6,7 @@ use skep_abi::{Addr, Reason};
 use skep_verdict::packet::Packet;
 use skep_verdict::proto;
 
-use super::skb::Skb;
+use crate::skb::Skb;
 
 /// Which half of a packet's tuple changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
