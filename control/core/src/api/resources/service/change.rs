@@ -40,11 +40,13 @@ pub(super) fn prepare_update(new: &mut Value, old: &Value) {
         (false, true) => drop_unchanged(spec, old, &["healthCheckNodePort"]),
         _ => {}
     }
+    // Without allocation, a node port that is left out is given up.
+    let allocates = after == "NodePort" || spec["allocateLoadBalancerNodePorts"] != false;
     for port in items_mut(spec, "ports") {
         let Some(same) = before_port(old, port) else { continue };
         if !has_node_ports(&after) {
             drop_same(port, same, "nodePort");
-        } else if port["nodePort"].as_i64().unwrap_or_default() == 0 {
+        } else if allocates && port["nodePort"].as_i64().unwrap_or_default() == 0 {
             carry(port, same, "nodePort");
         }
     }

@@ -136,6 +136,12 @@ fn a_load_balancer_keeps_its_health_check_and_gives_it_back() {
     }
     assert_eq!(plain["status"], json!({"loadBalancer": {}}));
     assert!(plain["spec"]["ports"][0].get("nodePort").is_none());
+    let ports = json!([{"port": 80, "targetPort": 80, "protocol": "TCP"}]);
+    let bare = changed(update("services", None, with(&old, "/spec/ports", ports.clone()), &old).unwrap());
+    assert_eq!(bare["spec"]["ports"][0]["nodePort"], 30_001);
+    let without = with(&with(&old, "/spec/ports", ports), "/spec/allocateLoadBalancerNodePorts", json!(false));
+    let without = changed(update("services", None, without, &old).unwrap());
+    assert!(without["spec"]["ports"][0].get("nodePort").is_none());
     // What may only be with the type is not dropped when it is said anew.
     let wrong = with(&with(&old, "/spec/type", json!("ClusterIP")), "/spec/loadBalancerClass", json!("a/c"));
     assert_eq!(causes(&update("services", None, wrong, &old).unwrap_err()), ["spec.loadBalancerClass Forbidden"]);
