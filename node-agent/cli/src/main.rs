@@ -10,7 +10,6 @@ mod show;
 mod source;
 mod table;
 mod view;
-mod watch;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
