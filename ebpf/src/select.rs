@@ -48,7 +48,7 @@ pub(crate) fn seed(frontend: &Frontend, client: &Addr, tuple: impl FnOnce() -> S
 /// The id is beside the option and not within it, so that it always has a value: the verifier refuses to see a register
 /// copied that holds none.
 #[inline(always)]
-pub(crate) fn choose(frontend: &Frontend, client: &Addr, seed: Seed) -> (u32, Option<&'static Backend>) {
+pub(crate) fn choose_for(frontend: &Frontend, client: &Addr, seed: Seed) -> (u32, Option<&'static Backend>) {
     let stays = frontend.flags & frontend_flags::AFFINITY != 0;
     if stays {
         let remembered = remembered(frontend, client);
@@ -67,9 +67,16 @@ pub(crate) fn choose(frontend: &Frontend, client: &Addr, seed: Seed) -> (u32, Op
     (id, found)
 }
 
-/// As [`choose`], whoever asks. Gives the place of the slot beside the id.
+/// As [`choose_for`], whoever asks.
 #[inline(always)]
-pub(crate) fn pick(frontend: &Frontend, seed: Seed) -> (u32, u32, Option<&'static Backend>) {
+pub(crate) fn choose(frontend: &Frontend, seed: Seed) -> (u32, Option<&'static Backend>) {
+    let (id, _, found) = pick(frontend, seed);
+    (id, found)
+}
+
+/// As [`choose`], with the slot beside the id.
+#[inline(always)]
+fn pick(frontend: &Frontend, seed: Seed) -> (u32, u32, Option<&'static Backend>) {
     let mut last_resort = (0, 0, None);
     for attempt in 0..ATTEMPTS {
         if attempt >= frontend.count {

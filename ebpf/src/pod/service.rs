@@ -103,7 +103,7 @@ fn keeps(frontend: &Frontend, known: &ConnValue, s: &Scratch) -> bool {
 #[inline(always)]
 fn choose(s: &mut Scratch, frontend: &Frontend) -> Outcome {
     let seed = select::seed(frontend, &s.packet.src, || Seed::of_tuple(&s.packet));
-    let (mut id, mut chosen) = select::choose(frontend, &s.packet.src, seed);
+    let (mut id, mut chosen) = select::choose_for(frontend, &s.packet.src, seed);
     for attempt in 1..=COLLISION_TRIES {
         let Some(backend) = chosen else {
             s.refusal = service::refusal(frontend);
@@ -121,7 +121,7 @@ fn choose(s: &mut Scratch, frontend: &Frontend) -> Outcome {
         s.key.kind = conn::FLOW;
         if attempt < COLLISION_TRIES {
             // Somewhere else in the set, by the same way for a table that is entered by hash.
-            (id, _, chosen) = select::pick(frontend, Seed(seed.0.wrapping_add(attempt.wrapping_mul(0x9e37_79b9))));
+            (id, chosen) = select::choose(frontend, Seed(seed.0.wrapping_add(attempt.wrapping_mul(0x9e37_79b9))));
         }
     }
     Outcome::Collision

@@ -49,7 +49,7 @@ pub(crate) fn to_backend(socket: Socket, spread: Spread) -> i32 {
         Spread::Connections => select::seed(frontend, &client, own),
         Spread::Sockets => own(),
     };
-    let (id, chosen) = select::choose(frontend, &client, seed);
+    let (id, chosen) = select::choose_for(frontend, &client, seed);
     let Some(backend) = chosen else {
         return refuse(socket, &service, port_be, proto, service::refusal(frontend));
     };

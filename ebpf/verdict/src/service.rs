@@ -22,6 +22,17 @@ pub const SEARCHED: u32 = 512;
 pub struct Seed(pub u32);
 
 impl Seed {
+    /// The seed for a choice that remembers nothing: `random` unless the Service wants a client to stay, then a hash of the
+    /// `client`.
+    #[inline(always)]
+    pub fn new(frontend: &Frontend, random: u32, client: u64) -> Self {
+        if frontend.flags & frontend_flags::AFFINITY != 0 {
+            Self::sticky(frontend.service, client)
+        } else {
+            Self(random)
+        }
+    }
+
     /// A seed that is the same for the same client and Service.
     #[inline(always)]
     pub fn sticky(service: u32, client: u64) -> Self {
@@ -30,15 +41,15 @@ impl Seed {
 
     /// A seed that is the same for all connections of a client to a Service.
     #[inline(always)]
-    pub fn of_client(frontend: &Frontend, client: &Addr) -> Self {
-        Self::sticky(frontend.service, fold(client))
+    pub fn of_client(frontend: &Frontend, addr: &Addr) -> Self {
+        Self::sticky(frontend.service, client(addr))
     }
 
     /// A seed that is the same for all packets of a connection, whichever node they come to.
     #[inline(always)]
     pub fn of_tuple(packet: &Packet) -> Self {
         let ports = (packet.src_port_be as u64) << 32 | (packet.dst_port_be as u64) << 16 | packet.proto as u64;
-        let addrs = fold(&packet.src).rotate_left(23) ^ fold(&packet.dst);
+        let addrs = client(&packet.src).rotate_left(23) ^ client(&packet.dst);
         Self(mix(addrs ^ (mix(ports) as u64) << 7))
     }
 
@@ -74,9 +85,9 @@ pub fn around(hint: u32, step: u32, count: u32) -> u32 {
     }
 }
 
-/// An address in 64 bits.
+/// A client's number for [`Seed::sticky`] out of its address.
 #[inline(always)]
-fn fold(addr: &Addr) -> u64 {
+pub fn client(addr: &Addr) -> u64 {
     let a = &addr.0;
     let high = u64::from_ne_bytes([a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]]);
     let low = u64::from_ne_bytes([a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15]]);
