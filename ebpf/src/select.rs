@@ -49,67 +49,82 @@ pub(crate) fn seed(frontend: &Frontend, client: &Addr, tuple: impl FnOnce() -> S
 /// copied that holds none.
 #[inline(always)]
 pub(crate) fn choose_for(frontend: &Frontend, client: &Addr, seed: Seed) -> (u32, Option<&'static Backend>) {
-    let stays = frontend.flags & frontend_flags::AFFINITY != 0;
-    if stays {
-        let remembered = remembered(frontend, client);
-        if remembered != NOWHERE {
-            let id = remembered as u32;
-            let found = backend(id);
-            if found.is_some() {
-                return (id, found);
-            }
+    if frontend.flags & frontend_flags::AFFINITY != 0 {
+        let id = stay(frontend, client, seed);
+        if id == NOWHERE {
+            return (0, None);
         }
+        return (id as u32, backend(id as u32));
     }
-    let (id, index, found) = pick(frontend, seed);
-    if stays && found.is_some() {
-        remember(frontend, client, id, index);
-    }
-    (id, found)
+    choose(frontend, seed)
 }
 
 /// As [`choose_for`], whoever asks.
 #[inline(always)]
 pub(crate) fn choose(frontend: &Frontend, seed: Seed) -> (u32, Option<&'static Backend>) {
-    let (id, _, found) = pick(frontend, seed);
-    (id, found)
+    if frontend.count == 0 {
+        return (0, None);
+    }
+    // Nearly always the first slot will do.
+    if let Some(id) = slot(frontend.service, frontend.generation, seed.index(0, frontend.count)) {
+        let found = backend(id);
+        if found.is_some_and(service::is_active) {
+            return (id, found);
+        }
+    }
+    let place = skep_pick(frontend.service, frontend.generation, frontend.count, seed.0);
+    if place == NOWHERE {
+        return (0, None);
+    }
+    (place as u32, backend(place as u32))
 }
 
-/// As [`choose`], with the slot beside the id.
-#[inline(always)]
-fn pick(frontend: &Frontend, seed: Seed) -> (u32, u32, Option<&'static Backend>) {
-    let mut last_resort = (0, 0, None);
+/// No slot, no backend.
+pub(crate) const NOWHERE: u64 = u64::MAX;
+
+/// The slot and, in the lower half, the id of a backend of an endpoint set, or [`NOWHERE`].
+///
+/// What is visible outside and takes plain numbers is verified once and not for each call (Linux 5.6), which loops make dear.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn skep_pick(service: u32, generation: u32, count: u32, seed: u32) -> u64 {
+    let mut last_resort = NOWHERE;
     for attempt in 0..ATTEMPTS {
-        if attempt >= frontend.count {
+        if attempt >= count {
             break;
         }
-        let index = seed.index(attempt, frontend.count);
-        let Some(id) = slot(frontend, index) else { continue };
-        let found = backend(id);
-        let Some(candidate) = found else { continue };
+        let index = Seed(seed).index(attempt, count);
+        let Some(id) = slot(service, generation, index) else { continue };
+        let Some(candidate) = backend(id) else { continue };
+        let place = u64::from(index) << 32 | u64::from(id);
         match service::fitness(candidate) {
-            Fitness::Take => return (id, index, found),
-            Fitness::LastResort => last_resort = (id, index, found),
+            Fitness::Take => return place,
+            Fitness::LastResort => last_resort = place,
         }
     }
     last_resort
 }
 
-/// Not in the set; what else [`search`] gives fits into 32 bits.
-pub(crate) const NOWHERE: u64 = u64::MAX;
-
-/// The slot of a backend in the frontend's current generation, or [`NOWHERE`]. Slots near `hint` are looked at first.
+/// The slot of a backend in an endpoint set, or [`NOWHERE`]. Slots near `hint` are looked at first.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) fn search(frontend: &Frontend, id: u32, hint: u32) -> u64 {
+pub extern "C" fn skep_search(service: u32, generation: u32, count: u32, id: u32, hint: u32) -> u64 {
     for step in 0..SEARCHED {
-        if step >= frontend.count {
+        if step >= count {
             break;
         }
-        let index = service::around(hint, step, frontend.count);
-        if slot(frontend, index) == Some(id) {
+        let index = service::around(hint, step, count);
+        if slot(service, generation, index) == Some(id) {
             return u64::from(index);
         }
     }
     NOWHERE
+}
+
+/// Whether a backend is in the frontend's current generation. Slots near `hint` are looked at first.
+#[inline(always)]
+pub(crate) fn has(frontend: &Frontend, id: u32, hint: u32) -> bool {
+    skep_search(frontend.service, frontend.generation, frontend.count, id, hint) != NOWHERE
 }
 
 /// Counts a connection that was given a backend of this endpoint set.
@@ -124,44 +139,40 @@ pub(crate) fn count(service: u32) {
     }
 }
 
-/// Id of the backend that the client is to stay with, or [`NOWHERE`]. Refreshes the memory of it.
+/// Id of the backend that a client stays with, or [`NOWHERE`]: what is remembered of it, or a choice that is remembered.
 #[inline(never)]
-fn remembered(frontend: &Frontend, client: &Addr) -> u64 {
+fn stay(frontend: &Frontend, client: &Addr, seed: Seed) -> u64 {
     let key = AffinityKey { client: *client, service: frontend.service };
-    let Some(value) = maps::affinity.get_ptr_mut(&key) else { return NOWHERE };
-    // SAFETY: an entry that is recycled for another client meanwhile gets a time that is right for it, too, and a hint
-    // that is only where a search begins.
-    let value = unsafe { &mut *value };
     // SAFETY: no arguments, no preconditions.
     let now = unsafe { bpf_ktime_get_boot_ns() };
-    let id = value.backend;
-    if !service::is_remembered(value, frontend, now) || !backend(id).is_some_and(service::is_active) {
+    if let Some(value) = maps::affinity.get_ptr_mut(&key) {
+        // SAFETY: an entry that is recycled for another client meanwhile gets a time that is right for it, too, and a hint
+        // that is only where a search begins.
+        let value = unsafe { &mut *value };
+        let id = value.backend;
+        if service::is_remembered(value, frontend, now) && backend(id).is_some_and(service::is_active) {
+            let index = skep_search(frontend.service, frontend.generation, frontend.count, id, value.slot);
+            if index != NOWHERE {
+                value.last_used = now;
+                value.slot = index as u32;
+                return u64::from(id);
+            }
+        }
+    }
+    let place = skep_pick(frontend.service, frontend.generation, frontend.count, seed.0);
+    if place == NOWHERE {
         return NOWHERE;
     }
-    let index = search(frontend, id, value.slot);
-    if index == NOWHERE {
-        return NOWHERE;
-    }
-    value.last_used = now;
-    value.slot = index as u32;
-    u64::from(id)
-}
-
-/// Remembers a choice.
-#[inline(never)]
-fn remember(frontend: &Frontend, client: &Addr, backend: u32, slot: u32) -> u64 {
-    let key = AffinityKey { client: *client, service: frontend.service };
-    // SAFETY: no arguments, no preconditions.
-    let value = AffinityValue { last_used: unsafe { bpf_ktime_get_boot_ns() }, backend, slot };
+    let value = AffinityValue { last_used: now, backend: place as u32, slot: (place >> 32) as u32 };
     // An LRU map makes room; when it cannot for a moment, the client's next connection is free in its choice.
     let _ = maps::affinity.insert(&key, &value, 0);
-    0
+    u64::from(place as u32)
 }
 
 /// Id of the backend in one slot.
 #[inline(always)]
-fn slot(frontend: &Frontend, index: u32) -> Option<u32> {
-    let key = SlotKey { service: frontend.service, generation: frontend.generation, index };
+fn slot(service: u32, generation: u32, index: u32) -> Option<u32> {
+    let key = SlotKey { service, generation, index };
     // SAFETY: as in `frontend`.
     unsafe { maps::slots.get(&key) }.copied()
 }

@@ -45,26 +45,27 @@ pub(crate) fn translate(s: &mut Scratch) -> Outcome {
     }
     let Some(frontend) = frontend(s) else { return Outcome::NotAService };
     s.set = service::set_of(frontend);
-    let Some(known) = known else { return choose(s, frontend) };
-    let there = keeps(frontend, known, s);
-    if there && select::backend(known.backend).is_some_and(service::is_active) {
-        towards(s, &known.nat_addr, known.nat_port_be, known.backend);
-        return Outcome::Translated;
+    let mut before = 0;
+    let mut there = false;
+    if let Some(known) = &known {
+        before = known.backend;
+        there = keeps(frontend, known, s);
+        if there && select::backend(before).is_some_and(service::is_active) {
+            towards(s, &known.nat_addr, known.nat_port_be, before);
+            return Outcome::Translated;
+        }
     }
-    let before = known.backend;
-    let (addr, port_be) = (known.nat_addr, known.nat_port_be);
     let outcome = choose(s, frontend);
-    if outcome != Outcome::Translated || s.backend == before {
-        return outcome;
+    if let (Outcome::Translated, Some(known)) = (outcome, known) {
+        // When all that is left is on its way out, changing from one to the other helps nobody.
+        if there && !select::backend(s.backend).is_some_and(service::is_active) {
+            s.key = s.service_key;
+            s.key.kind = conn::FLOW;
+            towards(s, &known.nat_addr, known.nat_port_be, before);
+        } else if s.backend != before {
+            record::tally(Counter::Moved);
+        }
     }
-    // When all that is left is on its way out, changing from one to the other helps nobody.
-    if there && !select::backend(s.backend).is_some_and(service::is_active) {
-        s.key = s.service_key;
-        s.key.kind = conn::FLOW;
-        towards(s, &addr, port_be, before);
-        return outcome;
-    }
-    record::tally(Counter::Moved);
     outcome
 }
 
@@ -95,12 +96,12 @@ fn keeps(frontend: &Frontend, known: &ConnValue, s: &Scratch) -> bool {
     }
     // Where the flow's place in the table is, should it be one that is entered by hash.
     let hint = Seed::of_tuple(&s.packet).index(0, frontend.count);
-    select::search(frontend, known.backend, hint) != select::NOWHERE
+    select::has(frontend, known.backend, hint)
 }
 
 /// Makes a new choice. Another Service address may already use the same source port towards the backend: replies could
 /// then not be told apart, so that another backend is chosen.
-#[inline(always)]
+#[inline(never)]
 fn choose(s: &mut Scratch, frontend: &Frontend) -> Outcome {
     let seed = select::seed(frontend, &s.packet.src, || Seed::of_tuple(&s.packet));
     let (mut id, mut chosen) = select::choose_for(frontend, &s.packet.src, seed);
