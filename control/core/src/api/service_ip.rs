@@ -3,6 +3,7 @@
 mod ports;
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Value, json};
@@ -103,10 +104,10 @@ impl Range {
 
     /// A free address. The first one of the range (the API server's) and the tenth (cluster DNS's) are only given to who
     /// asks for them.
-    fn pick(&self, taken: &HashSet<IpAddr>, random: u64) -> Option<IpAddr> {
+    fn pick(&self, taken: &Others<'_, IpAddr>, random: u64) -> Option<IpAddr> {
         let count = self.last() - 1;
         let start = u128::from(random) % count;
-        let tries = count.min(taken.len() as u128 + 2);
+        let tries = count.min(taken.all.len() as u128 + 2);
         let mut candidates = (0..tries).map(|step| 2 + (start + step) % count).filter(|offset| *offset != DNS);
         candidates.find(|offset| !taken.contains(&self.at(*offset))).map(|offset| self.at(offset))
     }
@@ -133,6 +134,18 @@ impl Taken {
             .extend(items(&service["spec"]["clusterIPs"]).iter().filter_map(|ip| text(ip).parse::<IpAddr>().ok()));
         self.addresses.extend(text(&service["spec"]["clusterIP"]).parse::<IpAddr>().ok());
         self.node_ports.extend(ports::held(service));
+    }
+}
+
+/// What others hold: all that is held but one's own. Nothing is copied, since there can be very much of it.
+struct Others<'a, T> {
+    all: &'a HashSet<T>,
+    own: &'a HashSet<T>,
+}
+
+impl<T: Eq + Hash> Others<'_, T> {
+    fn contains(&self, one: &T) -> bool {
+        self.all.contains(one) && !self.own.contains(one)
     }
 }
 
@@ -170,10 +183,10 @@ pub fn allocate(
     }
     let families = families(service, old, &ranges.cidrs, &mut faults);
     if faults.is_empty() {
-        let others: HashSet<IpAddr> = taken.addresses.difference(&own.addresses).copied().collect();
+        let others = Others { all: &taken.addresses, own: &own.addresses };
         addresses(service, &families, &others, random, &mut faults)?;
     }
-    let others: HashSet<u16> = taken.node_ports.difference(&own.node_ports).copied().collect();
+    let others = Others { all: &taken.node_ports, own: &own.node_ports };
     ports::allocate(service, ranges.node_ports, &others, random, &mut faults)?;
     if faults.is_empty() { Ok(()) } else { Err(Status::invalid("", "Service", meta::name(service), &faults)) }
 }
@@ -255,7 +268,7 @@ fn families(service: &mut Value, old: Option<&Value>, cidrs: &ServiceCidrs, faul
 fn addresses(
     service: &mut Value,
     families: &[Range],
-    taken: &HashSet<IpAddr>,
+    taken: &Others<'_, IpAddr>,
     random: u64,
     faults: &mut Faults,
 ) -> Result<(), Status> {

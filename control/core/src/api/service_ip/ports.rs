@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-use super::spread;
+use super::{Others, spread};
 use crate::api::access::{child, items, items_mut, set, text};
 use crate::api::field::{Faults, FieldError, Path};
 use crate::api::resources::needs_health_check;
@@ -49,10 +49,10 @@ impl fmt::Display for NodePorts {
 }
 
 impl NodePorts {
-    fn check(self, port: u16, taken: &HashSet<u16>) -> Result<(), String> {
+    fn check(self, port: u16, taken: &impl Fn(u16) -> bool) -> Result<(), String> {
         if !(self.first..=self.last).contains(&port) {
             Err(format!("provided port is not in the valid range. The range of valid ports is {self}"))
-        } else if taken.contains(&port) {
+        } else if taken(port) {
             Err("provided port is already allocated".to_owned())
         } else {
             Ok(())
@@ -60,11 +60,12 @@ impl NodePorts {
     }
 
     /// A free port; where the search begins depends on `random`.
-    fn pick(self, taken: &HashSet<u16>, random: u64) -> Option<u16> {
+    fn pick(self, taken: &impl Fn(u16) -> bool, random: u64) -> Option<u16> {
         let size = u64::from(self.last - self.first) + 1;
         let start = random % size;
-        let candidates = (0..size).filter_map(|step| u16::try_from(u64::from(self.first) + (start + step) % size).ok());
-        candidates.into_iter().find(|port| !taken.contains(port))
+        let mut candidates =
+            (0..size).filter_map(|step| u16::try_from(u64::from(self.first) + (start + step) % size).ok());
+        candidates.find(|port| !taken(*port))
     }
 }
 
@@ -83,7 +84,7 @@ pub(super) fn held(service: &Value) -> impl Iterator<Item = u16> {
 pub(super) fn allocate(
     service: &mut Value,
     range: NodePorts,
-    taken: &HashSet<u16>,
+    others: &Others<'_, u16>,
     random: u64,
     faults: &mut Faults,
 ) -> Result<(), Status> {
@@ -93,7 +94,7 @@ pub(super) fn allocate(
         "LoadBalancer" => spec["allocateLoadBalancerNodePorts"] != false,
         _ => return Ok(()),
     };
-    let mut taken = taken.clone();
+    let mut mine: HashSet<u16> = HashSet::new();
     // By the Service's own port: what it has, or what one of its protocols asks for.
     let mut asked: HashMap<i64, i64> = HashMap::new();
     for port in items(&spec["ports"]) {
@@ -119,6 +120,7 @@ pub(super) fn allocate(
             (0, None) => asked.get(&own).copied(),
             (node, _) => Some(node),
         };
+        let taken = |port: u16| others.contains(&port) || mine.contains(&port);
         let chosen = match wanted {
             Some(wanted) => {
                 let here = Path::new("spec").child("ports").index(index).child("nodePort");
@@ -134,17 +136,18 @@ pub(super) fn allocate(
                 .pick(&taken, spread(random, index))
                 .ok_or_else(|| Status::internal("failed to allocate a nodePort: range is full"))?,
         };
-        taken.insert(chosen);
+        mine.insert(chosen);
         given.entry(own).or_insert_with(|| chosen.into());
         set(port, "nodePort", chosen);
     }
     if faults.is_empty() && needs_health_check(spec) {
+        let taken = |port: u16| others.contains(&port) || mine.contains(&port);
         health_check(spec, range, &taken, random)?;
     }
     Ok(())
 }
 
-fn health_check(spec: &mut Value, range: NodePorts, taken: &HashSet<u16>, random: u64) -> Result<(), Status> {
+fn health_check(spec: &mut Value, range: NodePorts, taken: &impl Fn(u16) -> bool, random: u64) -> Result<(), Status> {
     let asked = spec["healthCheckNodePort"].as_i64().unwrap_or_default();
     if asked != 0 {
         let refused = range.check(u16::try_from(asked).unwrap_or_default(), taken);
