@@ -12,11 +12,13 @@ mod fragment;
 mod from;
 mod hairpin;
 mod icmp;
-mod refuse;
+pub(crate) mod refuse;
 mod scratch;
 mod service;
 mod to;
 mod track;
+
+pub(crate) use from::parse;
 
 /// Goes on to the next program or to the stack.
 const PASS: i32 = aya_ebpf::bindings::TC_ACT_UNSPEC;

@@ -1,4 +1,5 @@
-//! Refusal of a connection to a Service without endpoints: the packet itself becomes the answer and goes back to the pod.
+//! Refusal of a connection to a Service without endpoints: the packet itself becomes the answer and goes back to where it
+//! came from.
 
 use skep_abi::Reason;
 use skep_verdict::packet::{Bytes, Chunk, ETH_LEN, Packet};

@@ -124,7 +124,7 @@ pub fn icmp6_unreachable(packet: &Packet, header: &[u8; IPV6_LEN], after: &[u8; 
 
 /// Sum of the pseudo header that TCP, UDP and ICMPv6 checksums cover.
 #[inline(always)]
-fn pseudo_header(src: &Addr, dst: &Addr, v6: bool, protocol: u8, len: usize) -> u32 {
+pub(crate) fn pseudo_header(src: &Addr, dst: &Addr, v6: bool, protocol: u8, len: usize) -> u32 {
     // The mapping prefix of an IPv4 address is no part of its pseudo header.
     let prefix = if v6 { 0 } else { 2 * 0xffff };
     let rest = u32::from(u16::from(protocol).to_be()) + u32::from((len as u16).to_be());
@@ -134,7 +134,7 @@ fn pseudo_header(src: &Addr, dst: &Addr, v6: bool, protocol: u8, len: usize) -> 
 /// Adds an even number of bytes as 16-bit words of this machine: the sum's bytes then come out in network order by
 /// themselves (RFC 1071 section 2, byte order independence).
 #[inline(always)]
-fn add<const N: usize>(mut sum: u32, bytes: &[u8; N]) -> u32 {
+pub(crate) fn add<const N: usize>(mut sum: u32, bytes: &[u8; N]) -> u32 {
     let mut i = 0;
     while i + 1 < N {
         sum += u32::from(u16::from_ne_bytes([bytes[i], bytes[i + 1]]));
@@ -145,7 +145,7 @@ fn add<const N: usize>(mut sum: u32, bytes: &[u8; N]) -> u32 {
 
 /// The Internet checksum (RFC 1071) to a sum of at most a few thousand words.
 #[inline(always)]
-fn finish(sum: u32) -> u16 {
+pub(crate) fn finish(sum: u32) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
     !(sum as u16)

@@ -1,0 +1,119 @@
+//! Source ports for connections that leave with the node's address.
+
+use aya_ebpf::bindings::{BPF_F_CURRENT_NETNS, bpf_sock_tuple};
+use aya_ebpf::cty::c_void;
+use aya_ebpf::helpers::{bpf_sk_lookup_udp, bpf_sk_release, bpf_skc_lookup_tcp};
+use skep_abi::{Counter, NatKey, Reason};
+use skep_verdict::nat::{self, PORT_TRIES, Ports};
+use skep_verdict::proto;
+
+use super::flow::{self, Written};
+use super::scratch::{self, Scratch};
+use crate::action::{Packed, pack};
+use crate::maps;
+
+/// The pair is written.
+pub(crate) const DONE: i32 = 0;
+/// Another packet of the flow was first: the flow is to be looked up again.
+pub(crate) const RACED: i32 = 1;
+
+/// Completes `s.value`, whose source address is the node's, by a port that is free towards its destination, and writes the
+/// pair of `s.key`. `context` is the program's.
+#[inline(never)]
+pub(crate) fn allocate(context: *mut c_void, s: &mut Scratch) -> Packed {
+    pack(try_allocate(context, s))
+}
+
+#[inline(always)]
+fn try_allocate(context: *mut c_void, s: &mut Scratch) -> Result<i32, Reason> {
+    s.other = nat::reply(&s.key, &s.value);
+    s.other_key = nat::other_key(&s.key, &s.value);
+    let ports = Ports::new(scratch::config()?);
+    let free = nat::has_free_port(s.key.proto);
+    let tries = if free { ports.len() } else { 1 };
+    let hash = nat::tuple_hash(&s.key);
+    for attempt in 0..PORT_TRIES {
+        if attempt >= tries {
+            break;
+        }
+        if free {
+            let port_be = ports.nth(hash, attempt).to_be();
+            s.value.src_port_be = port_be;
+            if proto::has_ports(s.key.proto) {
+                s.other_key.dst_port_be = port_be;
+            } else {
+                s.other_key.src_port_be = port_be;
+            }
+        }
+        let written = claim(context, s);
+        if written == Written::Done as u32 {
+            scratch::count(Counter::SnatAllocated, 1);
+            return Ok(DONE);
+        }
+        if written == Written::Raced as u32 {
+            return Ok(RACED);
+        }
+        if written == Written::Failed as u32 {
+            return Err(Reason::MapError);
+        }
+        scratch::count(Counter::SnatRetried, 1);
+    }
+    scratch::count(Counter::SnatExhausted, 1);
+    Err(Reason::NatExhausted)
+}
+
+/// Tries one port.
+#[inline(never)]
+fn claim(context: *mut c_void, s: &Scratch) -> u32 {
+    // SAFETY: only whether it is there counts.
+    if unsafe { maps::nat.get(&s.other_key) }.is_some() || is_of_host(context, &s.other_key) {
+        return Written::Taken as u32;
+    }
+    flow::write(s)
+}
+
+/// Whether a socket of this network namespace would get the answers: one that is connected to the same peer from the same
+/// port, or listens there.
+#[inline(always)]
+fn is_of_host(context: *mut c_void, answer: &NatKey) -> bool {
+    let (src, dst) = (words(&answer.src.0), words(&answer.dst.0));
+    let ports = u32::from(answer.src_port_be) | u32::from(answer.dst_port_be) << 16;
+    let ports = if cfg!(target_endian = "big") { ports.rotate_left(16) } else { ports };
+    if answer.src.is_v4() {
+        let mut tuple = [src[3], dst[3], ports];
+        found(context, &mut tuple, answer.proto)
+    } else {
+        let mut tuple = [src[0], src[1], src[2], src[3], dst[0], dst[1], dst[2], dst[3], ports];
+        found(context, &mut tuple, answer.proto)
+    }
+}
+
+/// Looks up a socket. `tuple` is laid out as one form of the kernel's `bpf_sock_tuple`: addresses, then ports.
+#[inline(always)]
+fn found<const N: usize>(context: *mut c_void, tuple: &mut [u32; N], protocol: u8) -> bool {
+    let (tuple, size) = (tuple.as_mut_ptr().cast::<bpf_sock_tuple>(), size_of::<[u32; N]>() as u32);
+    let netns = i64::from(BPF_F_CURRENT_NETNS).cast_unsigned();
+    // SAFETY: the helpers read `size` bytes of the tuple; a socket is given back at once and not looked at.
+    unsafe {
+        let socket = match protocol {
+            proto::TCP => bpf_skc_lookup_tcp(context, tuple, size, netns, 0),
+            proto::UDP => bpf_sk_lookup_udp(context, tuple, size, netns, 0),
+            _ => return false,
+        };
+        if socket.is_null() {
+            return false;
+        }
+        bpf_sk_release(socket.cast());
+    }
+    true
+}
+
+#[inline(always)]
+fn words(a: &[u8; 16]) -> [u32; 4] {
+    [
+        u32::from_ne_bytes([a[0], a[1], a[2], a[3]]),
+        u32::from_ne_bytes([a[4], a[5], a[6], a[7]]),
+        u32::from_ne_bytes([a[8], a[9], a[10], a[11]]),
+        u32::from_ne_bytes([a[12], a[13], a[14], a[15]]),
+    ]
+}

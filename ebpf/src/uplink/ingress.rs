@@ -1,0 +1,60 @@
+//! Packets that come in by the uplink.
+
+use aya_ebpf::macros::classifier;
+use aya_ebpf::programs::TcContext;
+use skep_abi::{Direction, Reason};
+use skep_verdict::packet::{ETH_LEN, ETH_P_ARP, ETH_P_IP, ETH_P_IPV6, Extent, Icmp, Part};
+use skep_verdict::{nat, proto};
+
+use super::scratch::{self, Scratch};
+use super::{PASS, SHOT, flow, forward, fragment, icmp, neighbour, service};
+use crate::action::unpack;
+use crate::pod::parse;
+use crate::skb::Skb;
+
+#[classifier]
+pub(crate) fn skep_from_uplink(ctx: TcContext) -> i32 {
+    let skb = Skb(ctx.skb.skb);
+    let Some(s) = scratch::get() else { return SHOT };
+    match run(skb, s) {
+        Ok(action) => action,
+        Err(reason) => scratch::dropped(skb, s, Direction::Ingress, reason),
+    }
+}
+
+#[inline(always)]
+fn run(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
+    if skb.is_for_others() {
+        return Ok(PASS);
+    }
+    let v6 = match skb.ethertype() {
+        ETH_P_IP => false,
+        ETH_P_IPV6 => true,
+        ETH_P_ARP => return unpack(neighbour::arp(skb)),
+        _ => return Ok(PASS),
+    };
+    // What is malformed is the stack's to drop: most packets here are not ours.
+    if parse(skb, ETH_LEN, v6, Extent::Whole, &mut s.packet).is_err() {
+        return Ok(PASS);
+    }
+    match s.packet.icmp() {
+        Icmp::Link => return unpack(neighbour::solicitation(skb, s)),
+        Icmp::Other => return Ok(PASS),
+        _ => {}
+    }
+    s.now = flow::now();
+    if s.packet.icmp() == Icmp::Error {
+        return unpack(icmp::error(skb, s));
+    }
+    if s.packet.part as u8 != Part::Whole as u8 && !fragment::resolve(&mut s.packet, Direction::Ingress) {
+        return service::unknown_fragment(s);
+    }
+    s.key = nat::key(&s.packet);
+    if let Some(entry) = flow::find(s) {
+        return unpack(forward::ingress(skb, &s.packet, entry));
+    }
+    if !proto::has_ports(s.packet.proto) {
+        return Ok(PASS);
+    }
+    unpack(service::ingress(skb, s))
+}
