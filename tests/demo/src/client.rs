@@ -82,14 +82,51 @@ fn open_and_wait(target: SocketAddr, options: &Options) -> io::Result<()> {
     }
 }
 
-/// One connection: prints what getpeername and getsockname say, and the answer.
+/// One connection, or one datagram: prints what getpeername and getsockname say, and the answer.
 pub(crate) fn connect(target: SocketAddr, options: &Options) -> io::Result<bool> {
+    if options.udp {
+        let (peer, local, answer) = converse(target, options)?;
+        println!(r#"{{"peer":"{peer}","local":"{local}","answer":"{}"}}"#, answer.trim_end());
+        return Ok(true);
+    }
     let mut stream = TcpStream::connect_timeout(&target, Duration::from_millis(options.timeout_ms))?;
     stream.set_read_timeout(Some(Duration::from_millis(options.timeout_ms)))?;
     let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
     let answer = exchange(&mut stream)?;
     println!(r#"{{"peer":"{peer}","local":"{local}","answer":"{}"}}"#, answer.trim_end());
     Ok(true)
+}
+
+/// Sends `--count` datagrams from one socket, whatever becomes of each.
+pub(crate) fn flow(target: SocketAddr, options: &Options) -> io::Result<bool> {
+    let socket = UdpSocket::bind(if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
+    socket.set_read_timeout(Some(Duration::from_millis(options.timeout_ms)))?;
+    if options.connected {
+        socket.connect(target)?;
+    }
+    let mut report = Report::default();
+    for _ in 0..options.count.max(1) {
+        let begin = Instant::now();
+        report.count(ask(&socket, target, options), begin.elapsed().as_micros() as u64);
+        std::thread::sleep(Duration::from_millis(options.interval_ms));
+    }
+    Ok(report.print())
+}
+
+fn ask(socket: &UdpSocket, target: SocketAddr, options: &Options) -> io::Result<String> {
+    let mut buffer = [0; 2048];
+    let length = if options.connected {
+        socket.send(b"who\n")?;
+        socket.recv(&mut buffer)?
+    } else {
+        socket.send_to(b"who\n", target)?;
+        let (length, from) = socket.recv_from(&mut buffer)?;
+        if from != target {
+            return Err(io::ErrorKind::AddrNotAvailable.into());
+        }
+        length
+    };
+    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
 }
 
 fn request(target: SocketAddr, options: &Options) -> io::Result<String> {
@@ -111,6 +148,11 @@ fn exchange(stream: &mut TcpStream) -> io::Result<String> {
 }
 
 fn datagram(target: SocketAddr, options: &Options) -> io::Result<String> {
+    converse(target, options).map(|(_, _, answer)| answer)
+}
+
+/// A question and its answer in datagrams: the other side as it seems from here, the socket's own address, the answer.
+fn converse(target: SocketAddr, options: &Options) -> io::Result<(SocketAddr, SocketAddr, String)> {
     let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any)?;
     socket.set_read_timeout(Some(Duration::from_millis(options.timeout_ms)))?;
@@ -120,7 +162,8 @@ fn datagram(target: SocketAddr, options: &Options) -> io::Result<String> {
         socket.connect(target)?;
         socket.send(b"who\n")?;
         let length = socket.recv(&mut buffer)?;
-        return Ok(String::from_utf8_lossy(&buffer[..length]).into_owned());
+        let answer = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        return Ok((socket.peer_addr()?, socket.local_addr()?, answer));
     }
     socket.send_to(b"who\n", target)?;
     let (length, from) = socket.recv_from(&mut buffer)?;
@@ -128,5 +171,5 @@ fn datagram(target: SocketAddr, options: &Options) -> io::Result<String> {
     if from != target {
         return Err(io::ErrorKind::AddrNotAvailable.into());
     }
-    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+    Ok((from, socket.local_addr()?, String::from_utf8_lossy(&buffer[..length]).into_owned()))
 }

@@ -13,7 +13,9 @@ const USAGE: &str = "usage:
   skep-demo serve [--port N] [--drain SECONDS]     HTTP on TCP and datagrams on UDP, IPv4 and IPv6; closes at once on port N+1
   skep-demo load ADDR:PORT [--udp [--connected]] [--count N] [--seconds N] [--concurrency N] [--interval-ms N] [--timeout-ms N]
   skep-demo hold ADDR:PORT [--connections N] [--seconds N]
-  skep-demo connect ADDR:PORT                      one connection: prints peer, own address and the answer
+  skep-demo connect ADDR:PORT [--udp [--connected]]  one connection: prints peer, own address and the answer
+  skep-demo flow ADDR:PORT [--connected] [--count N] [--interval-ms N]  one datagram socket for all requests
+  skep-demo wait ADDR:PORT [--seconds N]           connects and waits for what ends the connection
   skep-demo rate ADDR:PORT [--seconds N] [--concurrency N]  to the closing port: connections per second
   skep-demo pause";
 
@@ -30,6 +32,8 @@ fn main() -> ExitCode {
         ("load", Some(target)) => client::load(target, &options),
         ("rate", Some(target)) => client::rate(target, &options),
         ("connect", Some(target)) => client::connect(target, &options),
+        ("flow", Some(target)) => client::flow(target, &options),
+        ("wait", Some(target)) => hold::wait(target, &options),
         ("hold", Some(target)) => hold::hold(target, &options),
         _ => return usage("unknown command, or a target address is missing"),
     };
