@@ -135,6 +135,7 @@ async fn start_dataplane(
             node_addr6: addr(false),
             ..skep_abi::Config::default()
         },
+        ..Options::default()
     };
     let node = config.node_name.clone();
     let run_dir = config.run_dir.clone();

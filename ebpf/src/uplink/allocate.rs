@@ -2,7 +2,7 @@
 
 use aya_ebpf::bindings::{BPF_F_CURRENT_NETNS, bpf_sock_tuple};
 use aya_ebpf::cty::c_void;
-use aya_ebpf::helpers::{bpf_sk_lookup_udp, bpf_sk_release, bpf_skc_lookup_tcp};
+use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_sk_lookup_udp, bpf_sk_release, bpf_skc_lookup_tcp};
 use skep_abi::{Counter, NatKey, Reason};
 use skep_verdict::nat::{self, PORT_TRIES, Ports};
 use skep_verdict::proto;
@@ -32,12 +32,16 @@ fn try_allocate(context: *mut c_void, s: &mut Scratch) -> Result<i32, Reason> {
     let free = nat::has_free_port(s.key.proto);
     let tries = if free { ports.len() } else { 1 };
     let hash = nat::tuple_hash(&s.key);
+    // SAFETY: no arguments, no preconditions.
+    let random = unsafe { bpf_get_prandom_u32() };
     for attempt in 0..PORT_TRIES {
         if attempt >= tries {
             break;
         }
         if free {
-            let port_be = ports.nth(hash, attempt).to_be();
+            // Who comes again after all of these were in use looks elsewhere.
+            let again = attempt >= PORT_TRIES / 2 && ports.len() > PORT_TRIES;
+            let port_be = ports.nth(if again { random } else { hash }, attempt).to_be();
             s.value.src_port_be = port_be;
             if proto::has_ports(s.key.proto) {
                 s.other_key.dst_port_be = port_be;
@@ -76,29 +80,27 @@ fn claim(context: *mut c_void, s: &Scratch) -> u32 {
 /// port, or listens there.
 #[inline(always)]
 fn is_of_host(context: *mut c_void, answer: &NatKey) -> bool {
+    if !matches!(answer.proto, proto::TCP | proto::UDP) {
+        return false;
+    }
+    // Laid out as the kernel's `bpf_sock_tuple`, in either form: addresses, then ports.
     let (src, dst) = (words(&answer.src.0), words(&answer.dst.0));
     let ports = u32::from(answer.src_port_be) | u32::from(answer.dst_port_be) << 16;
     let ports = if cfg!(target_endian = "big") { ports.rotate_left(16) } else { ports };
-    if answer.src.is_v4() {
-        let mut tuple = [src[3], dst[3], ports];
-        found(context, &mut tuple, answer.proto)
-    } else {
-        let mut tuple = [src[0], src[1], src[2], src[3], dst[0], dst[1], dst[2], dst[3], ports];
-        found(context, &mut tuple, answer.proto)
+    let mut tuple = [src[3], dst[3], ports, src[3], dst[0], dst[1], dst[2], dst[3], ports];
+    let mut size = 3 * size_of::<u32>() as u32;
+    if !answer.src.is_v4() {
+        (tuple[0], tuple[1], tuple[2]) = (src[0], src[1], src[2]);
+        size = 9 * size_of::<u32>() as u32;
     }
-}
-
-/// Looks up a socket. `tuple` is laid out as one form of the kernel's `bpf_sock_tuple`: addresses, then ports.
-#[inline(always)]
-fn found<const N: usize>(context: *mut c_void, tuple: &mut [u32; N], protocol: u8) -> bool {
-    let (tuple, size) = (tuple.as_mut_ptr().cast::<bpf_sock_tuple>(), size_of::<[u32; N]>() as u32);
+    let tuple = tuple.as_mut_ptr().cast::<bpf_sock_tuple>();
     let netns = i64::from(BPF_F_CURRENT_NETNS).cast_unsigned();
     // SAFETY: the helpers read `size` bytes of the tuple; a socket is given back at once and not looked at.
     unsafe {
-        let socket = match protocol {
-            proto::TCP => bpf_skc_lookup_tcp(context, tuple, size, netns, 0),
-            proto::UDP => bpf_sk_lookup_udp(context, tuple, size, netns, 0),
-            _ => return false,
+        let socket = if answer.proto == proto::TCP {
+            bpf_skc_lookup_tcp(context, tuple, size, netns, 0)
+        } else {
+            bpf_sk_lookup_udp(context, tuple, size, netns, 0)
         };
         if socket.is_null() {
             return false;

@@ -42,7 +42,7 @@ pub(crate) fn turns_round(entry: &NatValue) -> bool {
 }
 
 /// Gives a packet the addresses and ports of an entry.
-#[inline(always)]
+#[inline(never)]
 pub(crate) fn rewrite(skb: Skb, packet: &Packet, entry: &NatValue) -> Result<(), Reason> {
     let ports = proto::has_ports(packet.proto);
     let source_port = ports && entry.src_port_be != packet.src_port_be;
@@ -92,7 +92,7 @@ fn direct(skb: Skb, packet: &Packet, node: &Addr) -> Result<i32, Reason> {
 }
 
 /// Counts the hop that the stack would have counted.
-#[inline(always)]
+#[inline(never)]
 fn hop(skb: Skb, packet: &Packet) -> Result<(), Reason> {
     if packet.v6 {
         let limit: Chunk<1> = skb.load(packet.l3 + 7).ok_or(Reason::Malformed)?;
@@ -110,4 +110,3 @@ fn hop(skb: Skb, packet: &Packet) -> Result<(), Reason> {
     skb.l3_csum(packet.l3 + 10, word(old.0), word(new))?;
     skb.store(packet.l3 + 8, &[new[0]])
 }
-

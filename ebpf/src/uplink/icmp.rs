@@ -40,7 +40,7 @@ fn try_error(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
 }
 
 /// Undoes what was done to the quoted packet: `entry` says what its answers become.
-#[inline(always)]
+#[inline(never)]
 fn rewrite(skb: Skb, quoted: &Packet, entry: &NatValue) -> Result<(), Reason> {
     if !proto::has_ports(quoted.proto) {
         translate::quoted(skb, quoted, Side::Source, &entry.dst, 0)?;

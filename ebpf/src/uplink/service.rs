@@ -20,10 +20,10 @@ use crate::skb::Skb;
 use crate::{maps, select};
 
 /// Backends that are tried before a source collision is given up on.
-const COLLISION_TRIES: u32 = 4;
+const COLLISION_TRIES: u32 = 2;
 
 /// Slots that are looked at for a backend of this node when another node has chosen one.
-const LOCAL_TRIES: u32 = 64;
+const LOCAL_TRIES: u32 = 8;
 
 /// Gives the packet in `s`, whose key is in `s.key`, to a backend, refuses or drops it, or leaves it to the stack.
 #[inline(never)]
@@ -46,8 +46,13 @@ fn try_ingress(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
         }
         return unpack(refuse(skb, s));
     }
-    match unpack(choose(skb, s, frontend))? {
-        TRANSLATED => {
+    let chosen = unpack(choose(s, frontend))?;
+    let bound = match chosen {
+        SNAT => unpack(allocate(skb.0.cast(), s))?,
+        _ => chosen,
+    };
+    match bound {
+        WRITTEN => {
             scratch::count(Counter::ExternalConnections, 1);
             hit(frontend.service);
             unpack(forward::ingress(skb, &s.packet, &s.value))
@@ -60,47 +65,65 @@ fn try_ingress(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     }
 }
 
-/// `s.value` is the entry to `s.key`.
-const TRANSLATED: i32 = 0;
+/// `s.value` is the entry to `s.key`, and written.
+const WRITTEN: i32 = allocate::DONE;
 /// Another packet of the flow was first.
-const RACED: i32 = 1;
+const RACED: i32 = allocate::RACED;
+/// `s.value` needs a source port.
+const SNAT: i32 = 2;
 /// There is no backend.
-const NO_ENDPOINTS: i32 = 2;
+const NO_ENDPOINTS: i32 = 3;
 
-/// Chooses a backend and writes the flow.
+/// Chooses a backend.
 #[inline(never)]
-fn choose(skb: Skb, s: &mut Scratch, frontend: &Frontend) -> Packed {
-    pack(try_choose(skb, s, frontend))
+fn choose(s: &mut Scratch, frontend: &Frontend) -> Packed {
+    pack(try_choose(s, frontend))
 }
 
 #[inline(always)]
-fn try_choose(skb: Skb, s: &mut Scratch, frontend: &Frontend) -> Result<i32, Reason> {
+fn try_choose(s: &mut Scratch, frontend: &Frontend) -> Result<i32, Reason> {
     let config = scratch::config()?;
     let dsr = config.flags & config_flags::DSR != 0 && frontend.flags & frontend_flags::LOCAL == 0;
     // Where nothing else decides, nodes that answer for each other choose the same as long as they know the same.
-    let hash = nat::tuple_hash(&s.key);
-    let random = if dsr { hash } else { random() };
-    let seed = Seed::new(frontend, random, client(&s.packet.src));
-    if dsr && !is_own(s)? && !is_announced(&s.packet.dst) {
-        if let (id, Some(backend)) = local(frontend, seed) {
-            return bind(skb, s, frontend, id, backend, false);
+    let random = if dsr { nat::tuple_hash(&s.key) } else { random() };
+    let mut seed = Seed::new(frontend, random, client(&s.packet.src));
+    let forwarded = dsr && !is_own(s)? && !is_announced(&s.packet.dst);
+    for _ in 0..COLLISION_TRIES {
+        if !pick(s, frontend, seed, forwarded) {
+            return Ok(NO_ENDPOINTS);
         }
-    }
-    for attempt in 0..COLLISION_TRIES {
-        let seed = Seed(seed.0.wrapping_add(attempt.wrapping_mul(0x9e37_79b9)));
-        let (id, Some(backend)) = select::choose(frontend, seed) else { return Ok(NO_ENDPOINTS) };
-        match bind(skb, s, frontend, id, backend, dsr) {
-            Err(Reason::SourceCollision) => {}
-            bound => return bound,
+        if s.next_hop != Addr::NONE {
+            break;
         }
+        let written = write_kept(s);
+        if written == Written::Done as u32 {
+            return Ok(WRITTEN);
+        }
+        if written == Written::Raced as u32 {
+            return Ok(RACED);
+        }
+        if written == Written::Failed as u32 {
+            return Err(Reason::MapError);
+        }
+        seed = Seed(seed.0.wrapping_add(0x9e37_79b9));
     }
-    Err(Reason::SourceCollision)
+    if s.next_hop == Addr::NONE {
+        return Err(Reason::SourceCollision);
+    }
+    elsewhere(s, dsr)
 }
 
-/// Writes the flow to a backend.
-#[inline(always)]
-fn bind(skb: Skb, s: &mut Scratch, frontend: &Frontend, id: u32, backend: &Backend, dsr: bool) -> Result<i32, Reason> {
-    let local = backend.flags & backend_flags::LOCAL != 0 || frontend.flags & frontend_flags::LOCAL != 0;
+/// Makes `s.value` the entry to a backend, and `s.next_hop` the node behind which that is: none when it is this one.
+#[inline(never)]
+fn pick(s: &mut Scratch, frontend: &Frontend, seed: Seed, forwarded: bool) -> bool {
+    let mut found = (0, None);
+    if forwarded {
+        found = local(frontend, seed);
+    }
+    if found.1.is_none() {
+        found = select::choose(frontend, seed);
+    }
+    let (id, Some(backend)) = found else { return false };
     s.value = NatValue {
         expires: 0,
         packets: 0,
@@ -114,15 +137,25 @@ fn bind(skb: Skb, s: &mut Scratch, frontend: &Frontend, id: u32, backend: &Backe
         backend: id,
         service: frontend.service,
     };
-    if local {
-        return keep(s);
-    }
-    if dsr && backend.node != Addr::NONE {
+    let local = backend.flags & backend_flags::LOCAL != 0 || frontend.flags & frontend_flags::LOCAL != 0;
+    s.next_hop = match (local, backend.node == Addr::NONE) {
+        (true, _) => Addr::NONE,
+        // Somewhere outside of the cluster.
+        (false, true) => backend.addr,
+        (false, false) => backend.node,
+    };
+    true
+}
+
+/// Makes `s.value` lead to another node.
+#[inline(always)]
+fn elsewhere(s: &mut Scratch, dsr: bool) -> Result<i32, Reason> {
+    if dsr && s.value.dst != s.next_hop {
         s.value.flags |= nat_flags::DSR;
-        s.value.dst = backend.node;
+        s.value.dst = s.next_hop;
         nat::advance(&mut s.value, None, &s.packet, s.now);
         return match maps::nat.insert(&s.key, &s.value, BPF_NOEXIST.into()) {
-            Ok(()) => Ok(TRANSLATED),
+            Ok(()) => Ok(WRITTEN),
             Err(flow::EXISTS) => Ok(RACED),
             Err(_) => Err(Reason::MapError),
         };
@@ -133,10 +166,7 @@ fn bind(skb: Skb, s: &mut Scratch, frontend: &Frontend, id: u32, backend: &Backe
     }
     s.value.flags |= nat_flags::SNAT;
     nat::advance(&mut s.value, None, &s.packet, s.now);
-    match unpack(allocate(skb.0.cast(), s))? {
-        allocate::DONE => Ok(TRANSLATED),
-        _ => Ok(RACED),
-    }
+    Ok(SNAT)
 }
 
 /// Writes the flow to a backend of this node, which sees the client's own address. The answers may already be those of
@@ -160,20 +190,6 @@ fn write_kept(s: &mut Scratch) -> u32 {
     let _ = maps::nat.remove(&s.other_key);
     let _ = maps::nat.remove(&holder_key);
     flow::write(s)
-}
-
-#[inline(always)]
-fn keep(s: &mut Scratch) -> Result<i32, Reason> {
-    let written = write_kept(s);
-    if written == Written::Done as u32 {
-        Ok(TRANSLATED)
-    } else if written == Written::Raced as u32 {
-        Ok(RACED)
-    } else if written == Written::Taken as u32 {
-        Err(Reason::SourceCollision)
-    } else {
-        Err(Reason::MapError)
-    }
 }
 
 /// A backend of this node, beginning with the one that the node which sent the packet here has chosen.
@@ -205,12 +221,8 @@ fn local(frontend: &Frontend, seed: Seed) -> (u32, Option<&'static Backend>) {
 #[inline(always)]
 fn frontend(s: &Scratch) -> Result<Option<&'static Frontend>, Reason> {
     let (packet, config) = (&s.packet, scratch::config()?);
-    let mut key = FrontendKey {
-        addr: packet.dst,
-        port_be: packet.dst_port_be,
-        proto: packet.proto,
-        scope: scope::EXTERNAL,
-    };
+    let mut key =
+        FrontendKey { addr: packet.dst, port_be: packet.dst_port_be, proto: packet.proto, scope: scope::EXTERNAL };
     // SAFETY: as in `write_kept`.
     let found = unsafe { maps::frontends.get(&key) };
     let port = u16::from_be(packet.dst_port_be);

@@ -17,9 +17,9 @@ use crate::conn::lifetime;
 use crate::packet::{Packet, tcp_flags};
 use crate::proto;
 
-/// Source ports that are tried for one connection. With two of three ports in use, as 40,000 connections to one backend
-/// do, one in 10^22 connections would not find a free one.
-pub const PORT_TRIES: u32 = 128;
+/// Source ports that are tried for one packet. With two of three ports in use, as by 40,000 connections to one backend, one
+/// connection in a million does not find a free one at its first packet; later packets try others.
+pub const PORT_TRIES: u32 = 32;
 
 /// The key of a packet.
 #[inline(always)]
@@ -203,8 +203,8 @@ impl Ports {
         self.len == 0
     }
 
-    /// The port to try in the `attempt`-th try for a connection with this hash. As many tries as there are ports try every
-    /// port once; [`PORT_TRIES`] is the most. There must be a port.
+    /// The port to try in the `attempt`-th try for a connection with this hash. As many tries with one hash as there
+    /// are ports try every port once. There must be a port.
     #[inline(always)]
     pub fn nth(&self, hash: u32, attempt: u32) -> u16 {
         // Steps of a prime that is larger than the range pass every port before one comes again.

@@ -11,7 +11,15 @@ fn addr(n: u8) -> Addr {
 }
 
 fn packet(protocol: u8, flags: u8) -> Packet {
-    Packet { src: addr(1), dst: addr(2), src_port_be: 11, dst_port_be: 22, proto: protocol, flags_or_type: flags, ..Packet::EMPTY }
+    Packet {
+        src: addr(1),
+        dst: addr(2),
+        src_port_be: 11,
+        dst_port_be: 22,
+        proto: protocol,
+        flags_or_type: flags,
+        ..Packet::EMPTY
+    }
 }
 
 fn forward(flags: u8) -> NatValue {
@@ -144,7 +152,9 @@ fn node_ports_are_left_out() {
 #[test]
 fn masquerade_spares_what_keeps_its_source() {
     let route = |flags| Route { node: Addr::NONE, flags, pad: 0 };
-    assert!(is_local_pod(Some(&route(route_flags::LOCAL_PODS))) && !is_local_pod(Some(&route(route_flags::REMOTE_PODS))));
+    assert!(
+        is_local_pod(Some(&route(route_flags::LOCAL_PODS))) && !is_local_pod(Some(&route(route_flags::REMOTE_PODS)))
+    );
     assert!(!is_local_pod(None) && !keeps_source(None) && !keeps_source(Some(&route(0))));
     for flag in [route_flags::LOCAL_PODS, route_flags::REMOTE_PODS, route_flags::NO_MASQUERADE] {
         assert!(keeps_source(Some(&route(flag))));

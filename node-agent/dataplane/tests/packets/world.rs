@@ -37,7 +37,7 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         mount(Some("bpf"), dir.path(), Some("bpf"), MsFlags::empty(), None::<&str>).unwrap();
         let config = Config { version: skep_abi::VERSION, ..Config::default() };
-        let options = Options { bpf_dir: dir.path().join("skep"), cgroup: None, config };
+        let options = Options { bpf_dir: dir.path().join("skep"), config, ..Options::default() };
         let dataplane = Dataplane::open(&options).unwrap_or_else(|error| panic!("{error}"));
         let world = Self { dataplane, dir };
         world.dataplane.maps().endpoints.set(&IFINDEX, &endpoint()).unwrap();

@@ -183,7 +183,7 @@ pub(crate) fn open(bpf_dir: &std::path::Path, flags: u32) -> Dataplane {
         node_addr6: addr(NODE6),
         ..Config::default()
     };
-    let options = Options { bpf_dir: bpf_dir.to_owned(), cgroup: None, config };
+    let options = Options { bpf_dir: bpf_dir.to_owned(), config, ..Options::default() };
     Dataplane::open(&options).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -68,7 +68,12 @@ impl World {
     }
 
     pub(crate) fn options(&self) -> Options {
-        Options { bpf_dir: self.bpf_dir.clone(), cgroup: Some(self.cgroup.clone()), config: config() }
+        Options {
+            bpf_dir: self.bpf_dir.clone(),
+            cgroup: Some(self.cgroup.clone()),
+            config: config(),
+            ..Options::default()
+        }
     }
 }
 
