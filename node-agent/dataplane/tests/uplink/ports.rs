@@ -109,7 +109,8 @@ fn forty_thousand_connections_of_one_client_to_one_backend_have_each_a_port() {
 
 /// The first segment of a connection from the client to the first node's port.
 fn syn(port: u16) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 100, 8, 0];
+    // Test runs happen on the loopback interface, whose address is zero.
+    let mut frame = vec![0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 100, 8, 0];
     frame.extend([0x45, 0, 0, 40, 0, 7, 0x40, 0, 64, 6, 0, 0, 192, 0, 2, 100, 192, 0, 2, 1]);
     frame.extend(port.to_be_bytes());
     frame.extend(crate::lan::NODE_PORT.to_be_bytes());
