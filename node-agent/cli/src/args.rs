@@ -52,6 +52,9 @@ pub(crate) enum Command {
     Maps {
         /// Name of a map, as bpftool shows it.
         name: Option<String>,
+        /// Follow what comes (+) and goes (-), until interrupted. A row that changes goes and comes.
+        #[arg(long, requires = "name")]
+        watch: bool,
     },
     /// Shows the Services and the backends behind each of their addresses.
     Services,

@@ -10,6 +10,7 @@ mod show;
 mod source;
 mod table;
 mod view;
+mod watch;
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

@@ -28,7 +28,7 @@ pub type GoneBackend = (SocketAddr, u8);
 pub fn end(
     gone: &BTreeSet<GoneBackend>,
     origins: &[(OriginKey, OriginValue)],
-    namespaces: impl FnOnce() -> Vec<PathBuf>,
+    namespaces: impl FnOnce() -> Vec<PathBuf> + Send,
 ) -> usize {
     let of_gone = |key: &OriginKey| {
         let address = SocketAddr::new(key.addr.into(), u16::from_be(key.port_be));

@@ -1,6 +1,6 @@
-//! `load`, `rate` and `connect`: one new connection (or connected datagram socket) for each request.
+//! `load`, `connect` and `flow`: one new connection (or connected datagram socket) for each request.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -38,48 +38,6 @@ pub(crate) fn load(target: SocketAddr, options: &Options) -> io::Result<bool> {
         }
     });
     Ok(total.print())
-}
-
-/// Opens connections, each closed by the server at once, as fast as it can; prints connections per second.
-pub(crate) fn rate(target: SocketAddr, options: &Options) -> io::Result<bool> {
-    let time = Duration::from_secs(options.seconds.max(1));
-    let begin = Instant::now();
-    let (done, failed) = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..options.concurrency)
-            .map(|_| {
-                scope.spawn(move || {
-                    let (mut done, mut failed) = (0_u64, 0_u64);
-                    while begin.elapsed() < time {
-                        match open_and_wait(target, options) {
-                            Ok(()) => done += 1,
-                            Err(_) => failed += 1,
-                        }
-                    }
-                    (done, failed)
-                })
-            })
-            .collect();
-        workers.into_iter().filter_map(|w| w.join().ok()).fold((0, 0), |sum, (d, f)| (sum.0 + d, sum.1 + f))
-    });
-    let seconds = begin.elapsed().as_secs_f64();
-    println!(r#"{{"per_second":{:.1},"ok":{done},"failed":{failed}}}"#, done as f64 / seconds);
-    Ok(failed == 0 && done > 0)
-}
-
-/// Waits for the server's reset, so that no more connections wait in its queue than there are threads here.
-fn open_and_wait(target: SocketAddr, options: &Options) -> io::Result<()> {
-    let timeout = Duration::from_millis(options.timeout_ms);
-    let closed = TcpStream::connect_timeout(&target, timeout).and_then(|mut stream| {
-        stream.set_read_timeout(Some(timeout))?;
-        stream.read(&mut [0])
-    });
-    match closed {
-        Ok(0) => Ok(()),
-        // The reset may come before connect() returns; a connection that was never made is refused instead.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
-        Ok(_) => Err(io::ErrorKind::InvalidData.into()),
-        Err(error) => Err(error),
-    }
 }
 
 /// One connection, or one datagram: prints what getpeername and getsockname say, and the answer.

@@ -4,6 +4,7 @@ pub(crate) mod connections;
 pub(crate) mod drops;
 pub(crate) mod endpoints;
 pub(crate) mod flows;
+pub(crate) mod north_south;
 pub(crate) mod policy;
 pub(crate) mod policy_entries;
 pub(crate) mod service_entries;
