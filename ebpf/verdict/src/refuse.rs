@@ -98,6 +98,23 @@ pub fn ipv6_header(packet: &Packet, protocol: u8, payload: u16) -> Chunk<IPV6_LE
     chunk
 }
 
+/// An IPv4 header as if it had no options. Where the ports stand in a quoted packet is then known without reading on: an error
+/// may quote less than the options and eight bytes.
+#[inline(always)]
+pub fn without_options(header: &[u8; IPV4_LEN]) -> Chunk<IPV4_LEN> {
+    let mut chunk = Chunk(*header);
+    let h = &mut chunk.0;
+    if h[0] != 0x45 {
+        h[0] = 0x45;
+        h[10] = 0;
+        h[11] = 0;
+        let sum = finish(add(0, h)).to_ne_bytes();
+        h[10] = sum[0];
+        h[11] = sum[1];
+    }
+    chunk
+}
+
 /// The header of an ICMP "port unreachable" (RFC 792) that quotes an IP header and the bytes after it.
 #[inline(always)]
 pub fn icmp4_unreachable(header: &[u8; IPV4_LEN], after: &[u8; QUOTED_LEN]) -> Chunk<ICMP_LEN> {

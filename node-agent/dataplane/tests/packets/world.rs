@@ -74,6 +74,15 @@ impl World {
         maps.frontends.set(&key, &frontend).unwrap();
     }
 
+    /// Changes what a Service address stands for.
+    pub(crate) fn change_frontend(&self, service: SocketAddr, proto: u8, change: impl FnOnce(&mut Frontend)) {
+        let key = FrontendKey { addr: service.ip().into(), port_be: service.port().to_be(), proto, scope: 0 };
+        let frontends = &self.dataplane.maps().frontends;
+        let mut frontend = frontends.get(&key).unwrap().unwrap();
+        change(&mut frontend);
+        frontends.set(&key, &frontend).unwrap();
+    }
+
     /// Runs the program for packets that the pod sends.
     pub(crate) fn egress(&self, packet: &[u8]) -> Trial {
         self.dataplane.try_packet(Direction::Egress, packet, 1).unwrap()
