@@ -18,8 +18,6 @@ mod service;
 mod to;
 mod track;
 
-pub(crate) use from::parse;
-
 /// Goes on to the next program or to the stack.
 const PASS: i32 = aya_ebpf::bindings::TC_ACT_UNSPEC;
 /// Drops the packet.

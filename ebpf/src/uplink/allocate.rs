@@ -1,6 +1,6 @@
 //! Source ports for connections that leave with the node's address.
 
-use aya_ebpf::bindings::{BPF_F_CURRENT_NETNS, bpf_sock_tuple};
+use aya_ebpf::bindings::{__sk_buff, BPF_F_CURRENT_NETNS, bpf_sock_tuple};
 use aya_ebpf::cty::c_void;
 use aya_ebpf::helpers::{bpf_get_prandom_u32, bpf_sk_lookup_udp, bpf_sk_release, bpf_skc_lookup_tcp};
 use skep_abi::{Counter, NatKey, Reason};
@@ -10,7 +10,8 @@ use skep_verdict::proto;
 use super::flow::{self, Written};
 use super::scratch::{self, Scratch};
 use crate::action::{Packed, pack};
-use crate::maps;
+use crate::skb::Skb;
+use crate::{maps, record};
 
 /// The pair is written.
 pub(crate) const DONE: i32 = 0;
@@ -18,20 +19,26 @@ pub(crate) const DONE: i32 = 0;
 pub(crate) const RACED: i32 = 1;
 
 /// Completes `s.value`, whose source address is the node's, by a port that is free towards its destination, and writes the
-/// pair of `s.key`. `context` is the program's.
+/// pair of `s.key`.
+#[inline(always)]
+pub(crate) fn allocate(skb: Skb) -> Packed {
+    skep_uplink_allocate(skb.0)
+}
+
+/// See [`allocate`]; verified by itself, as [`parse`](super::parse) says.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) fn allocate(context: *mut c_void, s: &mut Scratch) -> Packed {
-    pack(try_allocate(context, s))
+pub extern "C" fn skep_uplink_allocate(skb: *mut __sk_buff) -> Packed {
+    let Some(s) = scratch::again() else { return pack(Err(Reason::MapError)) };
+    pack(try_allocate(skb.cast(), s))
 }
 
 #[inline(always)]
 fn try_allocate(context: *mut c_void, s: &mut Scratch) -> Result<i32, Reason> {
-    s.other = nat::reply(&s.key, &s.value);
-    s.other_key = nat::other_key(&s.key, &s.value);
+    let hash = prepare(s);
     let ports = Ports::new(scratch::config()?);
     let free = nat::has_free_port(s.key.proto);
     let tries = if free { ports.len() } else { 1 };
-    let hash = nat::tuple_hash(&s.key);
     // SAFETY: no arguments, no preconditions.
     let random = unsafe { bpf_get_prandom_u32() };
     for attempt in 0..PORT_TRIES {
@@ -51,7 +58,7 @@ fn try_allocate(context: *mut c_void, s: &mut Scratch) -> Result<i32, Reason> {
         }
         let written = claim(context, s);
         if written == Written::Done as u32 {
-            scratch::count(Counter::SnatAllocated, 1);
+            record::tally(Counter::SnatAllocated);
             return Ok(DONE);
         }
         if written == Written::Raced as u32 {
@@ -60,10 +67,19 @@ fn try_allocate(context: *mut c_void, s: &mut Scratch) -> Result<i32, Reason> {
         if written == Written::Failed as u32 {
             return Err(Reason::MapError);
         }
-        scratch::count(Counter::SnatRetried, 1);
+        record::tally(Counter::SnatRetried);
     }
-    scratch::count(Counter::SnatExhausted, 1);
+    record::tally(Counter::SnatExhausted);
     Err(Reason::NatExhausted)
+}
+
+/// Makes `s.other` the entry for the answers, and gives the hash that the tries begin at. A function of its own, whose part
+/// of the stack is free again in the loop.
+#[inline(never)]
+fn prepare(s: &mut Scratch) -> u32 {
+    s.other = nat::reply(&s.key, &s.value);
+    s.other_key = nat::other_key(&s.key, &s.value);
+    nat::tuple_hash(&s.key)
 }
 
 /// Tries one port.

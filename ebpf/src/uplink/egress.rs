@@ -1,19 +1,20 @@
 //! Packets that leave by the uplink.
 
+use aya_ebpf::bindings::__sk_buff;
 use aya_ebpf::btf_maps::lpm_trie::Key;
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use skep_abi::{Addr, ConnState, Counter, Direction, NatValue, Reason, Route, RouteKey, conn_flags, nat_flags};
-use skep_verdict::packet::{ETH_LEN, ETH_P_IP, ETH_P_IPV6, Extent, Icmp, Part};
+use skep_verdict::packet::{ETH_P_IP, ETH_P_IPV6, Icmp, Part};
 use skep_verdict::{conn, nat};
 
 use super::allocate::{self, allocate};
+use super::parse::parse;
 use super::scratch::{self, Scratch};
 use super::{PASS, SHOT, flow, forward, fragment, icmp};
 use crate::action::{Packed, pack, unpack};
-use crate::maps;
-use crate::pod::parse;
 use crate::skb::Skb;
+use crate::{maps, record};
 
 #[classifier]
 pub(crate) fn skep_to_uplink(ctx: TcContext) -> i32 {
@@ -35,7 +36,7 @@ fn run(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
         ETH_P_IPV6 => true,
         _ => return Ok(PASS),
     };
-    if parse(skb, ETH_LEN, v6, Extent::Whole, &mut s.packet).is_err() {
+    if !parse(skb, v6) {
         return Ok(PASS);
     }
     if s.packet.icmp() == Icmp::Link {
@@ -43,7 +44,7 @@ fn run(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     }
     s.now = flow::now();
     if s.packet.icmp() == Icmp::Error {
-        return unpack(icmp::error(skb, s));
+        return unpack(icmp::error(skb));
     }
     let known = s.packet.part as u8 == Part::Whole as u8 || fragment::resolve(&mut s.packet, Direction::Egress);
     s.key = nat::key(&s.packet);
@@ -54,13 +55,15 @@ fn run(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
         forward::rewrite(skb, &s.packet, entry)?;
         return Ok(PASS);
     }
-    unpack(open(skb, s))
+    unpack(skep_uplink_open(skb.0))
 }
 
-/// A packet of no known flow.
+/// A packet of no known flow. Verified by itself, as [`parse`](super::parse) says.
+#[unsafe(no_mangle)]
 #[inline(never)]
-fn open(skb: Skb, s: &mut Scratch) -> Packed {
-    pack(try_open(skb, s))
+pub extern "C" fn skep_uplink_open(skb: *mut __sk_buff) -> Packed {
+    let Some(s) = scratch::again() else { return pack(Err(Reason::MapError)) };
+    pack(try_open(Skb(skb), s))
 }
 
 #[inline(always)]
@@ -88,9 +91,9 @@ fn try_open(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
         service: 0,
     };
     nat::advance(&mut s.value, None, &s.packet, s.now);
-    if unpack(allocate(skb.0.cast(), s))? == allocate::DONE {
+    if unpack(allocate(skb))? == allocate::DONE {
         if forwarded {
-            scratch::count(Counter::Masqueraded, 1);
+            record::tally(Counter::Masqueraded);
         }
         forward::rewrite(skb, &s.packet, &s.value)?;
         return Ok(PASS);

@@ -8,6 +8,7 @@ use skep_verdict::proto;
 
 use super::{PASS, scratch};
 use crate::action::{Packed, pack};
+use crate::record;
 use crate::skb::Skb;
 use crate::translate::{self, Side};
 
@@ -27,7 +28,7 @@ pub(crate) fn ingress(skb: Skb, packet: &Packet, entry: &NatValue) -> Packed {
 #[inline(always)]
 fn try_ingress(skb: Skb, packet: &Packet, entry: &NatValue) -> Result<i32, Reason> {
     if entry.flags & nat_flags::DSR != 0 {
-        scratch::count(Counter::DirectReturn, 1);
+        record::tally(Counter::DirectReturn);
         return direct(skb, packet, &entry.dst);
     }
     rewrite(skb, packet, entry)?;

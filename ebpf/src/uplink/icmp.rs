@@ -1,29 +1,33 @@
 //! ICMP errors: they belong to the flow of the packet that they quote, and are translated with it.
 
+use aya_ebpf::bindings::__sk_buff;
 use skep_abi::{NatValue, Reason};
-use skep_verdict::packet::{Extent, Packet};
+use skep_verdict::packet::Packet;
 use skep_verdict::{nat, proto};
 
 use super::scratch::Scratch;
-use super::{PASS, flow, forward};
+use super::{PASS, flow, forward, parse, scratch};
 use crate::action::{Packed, pack};
-use crate::pod::parse;
 use crate::skb::Skb;
 use crate::translate::{self, Side};
 
-/// An error's own header, before what it quotes.
-const HEADER_LEN: u32 = 8;
-
 /// Translates an error that goes either way. One about no known flow is left to the stack.
+#[inline(always)]
+pub(crate) fn error(skb: Skb) -> Packed {
+    skep_uplink_error(skb.0)
+}
+
+/// See [`error`]; verified by itself, as [`parse`] says.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) fn error(skb: Skb, s: &mut Scratch) -> Packed {
-    pack(try_error(skb, s))
+pub extern "C" fn skep_uplink_error(skb: *mut __sk_buff) -> Packed {
+    let Some(s) = scratch::again() else { return pack(Err(Reason::MapError)) };
+    pack(try_error(Skb(skb), s))
 }
 
 #[inline(always)]
 fn try_error(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
-    let (l3, v6) = (s.packet.l4 + HEADER_LEN, s.packet.v6);
-    if parse(skb, l3, v6, Extent::Quoted, &mut s.quoted).is_err() {
+    if !parse::quoted(skb) {
         return Ok(PASS);
     }
     s.key = nat::answer_key(&s.quoted);

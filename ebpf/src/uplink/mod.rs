@@ -19,7 +19,7 @@ mod fragment;
 mod icmp;
 mod ingress;
 mod neighbour;
-mod refuse;
+mod parse;
 mod scratch;
 mod service;
 

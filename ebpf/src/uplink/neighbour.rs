@@ -9,6 +9,7 @@ use skep_verdict::{proto, refuse};
 use super::scratch::{self, Scratch};
 use super::{PASS, service};
 use crate::action::{Packed, pack};
+use crate::record;
 use crate::skb::Skb;
 
 /// Hop limit of neighbour discovery, by which a receiver knows that a message is from its own link.
@@ -68,7 +69,7 @@ fn send(skb: Skb, mac: &[u8; 6], to: [u8; 6]) -> Result<i32, Reason> {
     let [a, b, c, d, e, f] = to;
     let [g, h, i, j, k, l] = *mac;
     skb.store(0, &[a, b, c, d, e, f, g, h, i, j, k, l])?;
-    scratch::count(Counter::NeighbourAnswers, 1);
+    record::tally(Counter::NeighbourAnswers);
     skb.mark_own();
     // SAFETY: plain values.
     Ok(unsafe { bpf_redirect(skb.ifindex(), 0) } as i32)

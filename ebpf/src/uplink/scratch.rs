@@ -2,7 +2,7 @@
 
 use aya_ebpf::btf_maps::PerCpuArray;
 use aya_ebpf::macros::btf_map;
-use skep_abi::{Addr, Config, Counter, Direction, NatKey, NatValue, Reason, Verdict};
+use skep_abi::{Addr, Config, Direction, NatKey, NatValue, Reason, Verdict};
 use skep_verdict::packet::{Bytes, Packet};
 use skep_verdict::policy::NO_RULE;
 
@@ -27,14 +27,17 @@ pub(crate) struct Scratch {
     pub(crate) other: NatValue,
     /// The time, nanoseconds of the boot-time clock.
     pub(crate) now: u64,
-    /// The node behind which the chosen backend is.
+    /// The node behind which the chosen backend is; none when it is this one.
     pub(crate) next_hop: Addr,
+    /// Not 0 when the chosen backend is outside of the cluster.
+    pub(crate) outside: u32,
+    pub(crate) pad: u32,
 }
 
 #[btf_map]
 static UPLINK_SCRATCH: PerCpuArray<Scratch, 1> = PerCpuArray::new();
 
-/// This CPU's scratch memory. Programs of this kind do not interrupt each other on one CPU.
+/// This CPU's scratch memory, for a new packet. Programs of this kind do not interrupt each other on one CPU.
 #[inline(always)]
 pub(crate) fn get() -> Option<&'static mut Scratch> {
     let memory = UPLINK_SCRATCH.get_ptr_mut(0)?;
@@ -48,19 +51,19 @@ pub(crate) fn get() -> Option<&'static mut Scratch> {
     }
 }
 
+/// The same memory, in a function that the verifier looks at by itself: such a one takes no pointers but the program's
+/// context. What it is called with is in the memory.
+#[inline(always)]
+pub(crate) fn again() -> Option<&'static mut Scratch> {
+    let memory = UPLINK_SCRATCH.get_ptr_mut(0)?;
+    // SAFETY: as in `get`; the caller's reference rests until the function returns.
+    Some(unsafe { &mut *memory })
+}
+
 /// Node-wide settings.
 #[inline(always)]
 pub(crate) fn config() -> Result<&'static Config, Reason> {
     maps::config.get(0).ok_or(Reason::MapError)
-}
-
-/// Counts something that is no drop.
-#[inline(always)]
-pub(crate) fn count(counter: Counter, n: u64) {
-    if let Some(value) = maps::counters.get_ptr_mut(counter as u32) {
-        // SAFETY: the entry is this CPU's own and lives as long as the map.
-        unsafe { *value += n };
-    }
 }
 
 /// Counts and reports a packet that ends here. To the reader of flow events the Service is the near side.

@@ -1,23 +1,21 @@
 //! Services of the external scope, for packets of no known flow.
 
-use aya_ebpf::bindings::BPF_NOEXIST;
+use aya_ebpf::bindings::{__sk_buff, BPF_NOEXIST};
 use aya_ebpf::btf_maps::lpm_trie::Key;
-use aya_ebpf::helpers::bpf_get_prandom_u32;
 use skep_abi::{
-    Addr, Backend, Counter, Frontend, FrontendKey, NatValue, Reason, SlotKey, SourceRangeKey, backend_flags,
+    Addr, Backend, ConnState, Counter, Frontend, NatValue, Reason, SlotKey, SourceRangeKey, backend_flags,
     config_flags, frontend_flags, nat_flags, node_addr_flags, scope,
 };
-use skep_verdict::nat;
-use skep_verdict::service::{Fitness, Seed, client, fitness};
+use skep_verdict::service::{Fitness, Seed, fitness};
+use skep_verdict::{nat, proto};
 
 use super::allocate::{self, allocate};
 use super::flow::{self, Written};
-use super::refuse::refuse;
 use super::scratch::{self, Scratch};
 use super::{PASS, forward};
 use crate::action::{Packed, pack, unpack};
 use crate::skb::Skb;
-use crate::{maps, select};
+use crate::{maps, record, select};
 
 /// Backends that are tried before a source collision is given up on.
 const COLLISION_TRIES: u32 = 2;
@@ -25,17 +23,31 @@ const COLLISION_TRIES: u32 = 2;
 /// Slots that are looked at for a backend of this node when another node has chosen one.
 const LOCAL_TRIES: u32 = 8;
 
-/// Gives the packet in `s`, whose key is in `s.key`, to a backend, refuses or drops it, or leaves it to the stack.
+/// The packet is to be refused. No tc action has this number; the answer is made by the caller, because the stack of a
+/// deeper call would have no room for it.
+pub(crate) const REFUSED: i32 = 1000;
+
+/// Gives the packet at hand, whose key is known, to a backend, drops it, leaves it to the stack, or finds that it is
+/// [`REFUSED`].
+#[inline(always)]
+pub(crate) fn ingress(skb: Skb) -> Packed {
+    skep_uplink_service(skb.0)
+}
+
+/// See [`ingress`]; verified by itself, as [`parse`](super::parse) says.
+#[unsafe(no_mangle)]
 #[inline(never)]
-pub(crate) fn ingress(skb: Skb, s: &mut Scratch) -> Packed {
-    pack(try_ingress(skb, s))
+pub extern "C" fn skep_uplink_service(skb: *mut __sk_buff) -> Packed {
+    let Some(s) = scratch::again() else { return pack(Err(Reason::MapError)) };
+    pack(try_ingress(Skb(skb), s))
 }
 
 #[inline(always)]
 fn try_ingress(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
-    let Some(frontend) = frontend(s)? else {
+    let found = select::frontend(&s.packet.dst, s.packet.dst_port_be, s.packet.proto, scope::EXTERNAL, false);
+    let Some(frontend) = found else {
         // A load balancer address is on no interface: what no Service has would go round and round.
-        return if is_own(s)? || !is_announced(&s.packet.dst) { Ok(PASS) } else { unpack(refuse(skb, s)) };
+        return Ok(if is_own(s)? || !is_announced(&s.packet.dst) { PASS } else { REFUSED });
     };
     if frontend.flags & frontend_flags::SOURCE_RANGES != 0 && !is_in_ranges(frontend.service, &s.packet.src) {
         return Err(Reason::SourceRange);
@@ -44,24 +56,24 @@ fn try_ingress(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
         if frontend.flags & frontend_flags::LOCAL != 0 {
             return Err(Reason::NoLocalEndpoints);
         }
-        return unpack(refuse(skb, s));
+        return Ok(REFUSED);
     }
     let chosen = unpack(choose(s, frontend))?;
     let bound = match chosen {
-        SNAT => unpack(allocate(skb.0.cast(), s))?,
+        SNAT => unpack(allocate(skb))?,
         _ => chosen,
     };
     match bound {
         WRITTEN => {
-            scratch::count(Counter::ExternalConnections, 1);
-            hit(frontend.service);
+            record::tally(Counter::ExternalConnections);
+            select::count(frontend.service);
             unpack(forward::ingress(skb, &s.packet, &s.value))
         }
         RACED => match flow::find(s) {
             Some(entry) => unpack(forward::ingress(skb, &s.packet, entry)),
             None => Err(Reason::MapError),
         },
-        _ => unpack(refuse(skb, s)),
+        _ => Ok(REFUSED),
     }
 }
 
@@ -84,9 +96,12 @@ fn choose(s: &mut Scratch, frontend: &Frontend) -> Packed {
 fn try_choose(s: &mut Scratch, frontend: &Frontend) -> Result<i32, Reason> {
     let config = scratch::config()?;
     let dsr = config.flags & config_flags::DSR != 0 && frontend.flags & frontend_flags::LOCAL == 0;
-    // Where nothing else decides, nodes that answer for each other choose the same as long as they know the same.
-    let random = if dsr { nat::tuple_hash(&s.key) } else { random() };
-    let mut seed = Seed::new(frontend, random, client(&s.packet.src));
+    // Nodes that answer for each other choose the same as long as they know the same.
+    let mut seed = if dsr {
+        Seed(nat::tuple_hash(&s.key))
+    } else {
+        select::seed(frontend, &s.packet.src, || Seed::of_tuple(&s.packet))
+    };
     let forwarded = dsr && !is_own(s)? && !is_announced(&s.packet.dst);
     for _ in 0..COLLISION_TRIES {
         if !pick(s, frontend, seed, forwarded) {
@@ -121,26 +136,24 @@ fn pick(s: &mut Scratch, frontend: &Frontend, seed: Seed, forwarded: bool) -> bo
         found = local(frontend, seed);
     }
     if found.1.is_none() {
-        found = select::choose(frontend, seed);
+        found = select::choose_for(frontend, &s.packet.src, seed);
     }
     let (id, Some(backend)) = found else { return false };
-    s.value = NatValue {
-        expires: 0,
-        packets: 0,
-        src: s.packet.src,
-        dst: backend.addr,
-        src_port_be: s.packet.src_port_be,
-        dst_port_be: backend.port_be,
-        state: 0,
-        flags: nat_flags::FORWARD,
-        pad: 0,
-        backend: id,
-        service: frontend.service,
-    };
+    // Field by field: the stack of so deep a call has no room for a whole entry.
+    s.value.expires = 0;
+    s.value.packets = 0;
+    s.value.src = s.packet.src;
+    s.value.dst = backend.addr;
+    s.value.src_port_be = s.packet.src_port_be;
+    s.value.dst_port_be = backend.port_be;
+    s.value.state = ConnState::New as u8;
+    s.value.flags = nat_flags::FORWARD;
+    s.value.backend = id;
+    s.value.service = frontend.service;
+    s.outside = u32::from(backend.node == Addr::NONE);
     let local = backend.flags & backend_flags::LOCAL != 0 || frontend.flags & frontend_flags::LOCAL != 0;
-    s.next_hop = match (local, backend.node == Addr::NONE) {
+    s.next_hop = match (local, s.outside != 0) {
         (true, _) => Addr::NONE,
-        // Somewhere outside of the cluster.
         (false, true) => backend.addr,
         (false, false) => backend.node,
     };
@@ -150,7 +163,7 @@ fn pick(s: &mut Scratch, frontend: &Frontend, seed: Seed, forwarded: bool) -> bo
 /// Makes `s.value` lead to another node.
 #[inline(always)]
 fn elsewhere(s: &mut Scratch, dsr: bool) -> Result<i32, Reason> {
-    if dsr && s.value.dst != s.next_hop {
+    if dsr && s.outside == 0 {
         s.value.flags |= nat_flags::DSR;
         s.value.dst = s.next_hop;
         nat::advance(&mut s.value, None, &s.packet, s.now);
@@ -217,26 +230,19 @@ fn local(frontend: &Frontend, seed: Seed) -> (u32, Option<&'static Backend>) {
     last_resort
 }
 
-/// The Service that the packet is for.
+/// Whether a datagram flow leads to a backend that is no more. It is forgotten then, and moves on.
 #[inline(always)]
-fn frontend(s: &Scratch) -> Result<Option<&'static Frontend>, Reason> {
-    let (packet, config) = (&s.packet, scratch::config()?);
-    let mut key =
-        FrontendKey { addr: packet.dst, port_be: packet.dst_port_be, proto: packet.proto, scope: scope::EXTERNAL };
-    // SAFETY: as in `write_kept`.
-    let found = unsafe { maps::frontends.get(&key) };
-    let port = u16::from_be(packet.dst_port_be);
-    if found.is_some() || port < config.node_port_first || port > config.node_port_last {
-        return Ok(found);
+pub(crate) fn has_lost_backend(s: &mut Scratch, entry: &NatValue) -> bool {
+    let leads = entry.service != 0 && entry.flags & nat_flags::FORWARD != 0 && s.packet.proto == proto::UDP;
+    if !leads || select::backend(entry.backend).is_some() {
+        return false;
     }
-    // SAFETY: as in `write_kept`.
-    let node = unsafe { maps::node_addrs.get(&packet.dst) };
-    if node.is_none_or(|node| node.flags & node_addr_flags::HOST_ONLY != 0) {
-        return Ok(None);
-    }
-    key.addr = if packet.v6 { FrontendKey::ANY6 } else { FrontendKey::ANY4 };
-    // SAFETY: as in `write_kept`.
-    Ok(unsafe { maps::frontends.get(&key) })
+    s.other_key = nat::other_key(&s.key, entry);
+    // What is gone already needs no removal.
+    let _ = maps::nat.remove(&s.key);
+    let _ = maps::nat.remove(&s.other_key);
+    record::tally(Counter::Moved);
+    true
 }
 
 /// A later fragment whose first one has not come: what is for the node itself is put together by the stack.
@@ -256,12 +262,6 @@ fn is_own(s: &Scratch) -> Result<bool, Reason> {
     Ok(node.is_some_and(|node| node.flags & node_addr_flags::LOCAL != 0))
 }
 
-#[inline(always)]
-fn random() -> u32 {
-    // SAFETY: no arguments, no preconditions.
-    unsafe { bpf_get_prandom_u32() }
-}
-
 /// Whether this node answers for a load balancer address.
 #[inline(always)]
 pub(crate) fn is_announced(addr: &Addr) -> bool {
@@ -273,16 +273,4 @@ pub(crate) fn is_announced(addr: &Addr) -> bool {
 fn is_in_ranges(service: u32, addr: &Addr) -> bool {
     let key = SourceRangeKey { service, addr: *addr };
     maps::source_ranges.get(&Key::new(SourceRangeKey::BASE_BITS + 128, key)).is_some()
-}
-
-/// Counts a connection of a Service.
-#[inline(always)]
-fn hit(service: u32) {
-    if let Some(hits) = maps::service_hits.get_ptr_mut(&service) {
-        // SAFETY: this CPU's own value, of an entry that outlasts the program.
-        unsafe { *hits += 1 };
-    } else {
-        // When the map is full this Service is not counted.
-        let _ = maps::service_hits.insert(&service, &1, 0);
-    }
 }

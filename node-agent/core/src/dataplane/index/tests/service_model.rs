@@ -112,13 +112,14 @@ fn a_node() -> impl Strategy<Value = Change> {
 }
 
 fn a_pod() -> impl Strategy<Value = LocalEndpoint> {
-    (prop::sample::select(vec![1_u8, 4]), some(&["8080:80", "192.0.2.1:9090:81", "80:8080", "127.0.0.1:70:70"], 3)).prop_map(|(n, ports)| {
-        let mut pod = local(&format!("ns/p{n}"), &format!("10.0.0.{n}"), "");
-        // Two pods of one node never have the same host port, and one that does is not started.
-        pod.host_ports = ports.into_iter().map(host_port).collect();
-        pod.host_ports.iter_mut().for_each(|port| port.host_port += u16::from(n - 1));
-        pod
-    })
+    (prop::sample::select(vec![1_u8, 4]), some(&["8080:80", "192.0.2.1:9090:81", "80:8080", "127.0.0.1:70:70"], 3))
+        .prop_map(|(n, ports)| {
+            let mut pod = local(&format!("ns/p{n}"), &format!("10.0.0.{n}"), "");
+            // Two pods of one node never have the same host port, and one that does is not started.
+            pod.host_ports = ports.into_iter().map(host_port).collect();
+            pod.host_ports.iter_mut().for_each(|port| port.host_port += u16::from(n - 1));
+            pod
+        })
 }
 
 fn a_step() -> impl Strategy<Value = Step> {
