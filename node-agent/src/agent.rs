@@ -146,6 +146,7 @@ async fn start_dataplane(
             uplink_ifindex: uplink.unwrap_or(0),
             ..skep_abi::Config::default()
         },
+        ..Options::default()
     };
     let node = config.node_name.clone();
     let no_masquerade = config.no_masquerade_cidr.clone();

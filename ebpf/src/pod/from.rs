@@ -57,7 +57,10 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
         return unpack(icmp::from_pod(skb, endpoint, s));
     }
     if s.packet.part as u8 != Part::Whole as u8 {
-        fragment::resolve(endpoint, &mut s.packet, DIRECTION)?;
+        if let Err(reason) = fragment::resolve(endpoint, s, DIRECTION) {
+            let passes = reason as u8 == Reason::UnknownFragment as u8 && fragment::may_pass(endpoint, s, DIRECTION);
+            return if passes { Ok(PASS) } else { Err(reason) };
+        }
         s.key = conn::flow_key(&s.packet, DIRECTION, endpoint.id);
     }
     if let Some(flow) = track::find(&s.key, s) {

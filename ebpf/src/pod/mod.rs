@@ -12,7 +12,7 @@ mod fragment;
 mod from;
 mod hairpin;
 mod icmp;
-mod refuse;
+pub(crate) mod refuse;
 mod scratch;
 mod service;
 mod to;

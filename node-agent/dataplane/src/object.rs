@@ -49,6 +49,20 @@ pub(crate) const FROM_POD: &str = "skep_from_pod";
 /// Name of the program for packets to a pod.
 pub(crate) const TO_POD: &str = "skep_to_pod";
 
+/// Name of the program for packets that come in by the uplink.
+pub(crate) const FROM_UPLINK: &str = "skep_from_uplink";
+/// Name of the program for packets that leave by the uplink.
+pub(crate) const TO_UPLINK: &str = "skep_to_uplink";
+
+/// Which programs are needed beside those of pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Socket hooks.
+    pub(crate) sockets: bool,
+    /// Those of the uplink.
+    pub(crate) uplink: bool,
+}
+
 /// What the kernel can do beyond the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
@@ -68,7 +82,7 @@ pub(crate) fn features() -> Result<Features, Error> {
 }
 
 /// Loads every map (adopting pinned ones) and every program.
-pub(crate) fn load(pins: &Pins, features: Features, socket_hooks: bool) -> Result<Ebpf, Error> {
+pub(crate) fn load(pins: &Pins, features: Features, wanted: Wanted) -> Result<Ebpf, Error> {
     let mut loader = EbpfLoader::new();
     let flag = u8::from(features.set_retval);
     loader.override_global("HAS_SET_RETVAL", &flag, true);
@@ -76,7 +90,7 @@ pub(crate) fn load(pins: &Pins, features: Features, socket_hooks: bool) -> Resul
         loader.map_pin_path(name, pins.map(name));
     }
     let mut object = loader.load(OBJECT)?;
-    for name in program_names(socket_hooks) {
+    for name in program_names(wanted) {
         let loaded = match object.program_mut(name) {
             Some(Program::SchedClassifier(program)) => program.load(),
             Some(Program::CgroupSockAddr(program)) => program.load(),
@@ -88,10 +102,16 @@ pub(crate) fn load(pins: &Pins, features: Features, socket_hooks: bool) -> Resul
     Ok(object)
 }
 
-/// Names of the programs that are needed with or without socket hooks.
-pub(crate) fn program_names(socket_hooks: bool) -> impl Iterator<Item = &'static str> {
-    let sockets = SOCKET_HOOKS.iter().filter(move |_| socket_hooks).map(|hook| hook.program);
-    [FROM_POD, TO_POD].into_iter().chain(sockets)
+/// Names of the tc programs that are needed.
+pub(crate) fn classifier_names(wanted: Wanted) -> impl Iterator<Item = &'static str> {
+    let uplink = [FROM_UPLINK, TO_UPLINK].into_iter().filter(move |_| wanted.uplink);
+    [FROM_POD, TO_POD].into_iter().chain(uplink)
+}
+
+/// Names of all programs that are needed.
+pub(crate) fn program_names(wanted: Wanted) -> impl Iterator<Item = &'static str> {
+    let sockets = SOCKET_HOOKS.iter().filter(move |_| wanted.sockets).map(|hook| hook.program);
+    classifier_names(wanted).chain(sockets)
 }
 
 /// Whether a path exists, absence being the only error that means "no".

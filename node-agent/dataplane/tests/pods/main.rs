@@ -8,6 +8,9 @@
     reason = "all of this is test code"
 )]
 
+mod as_they_are;
+mod changes;
+mod choice;
 mod fragments;
 mod icmp;
 mod lifecycle;
