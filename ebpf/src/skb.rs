@@ -53,6 +53,13 @@ impl Skb {
         unsafe { (*self.0).ifindex }
     }
 
+    /// Index of the interface that the packet came in by; 0 when it is of this host.
+    #[inline(always)]
+    pub(crate) fn ingress_ifindex(self) -> u32 {
+        // SAFETY: the context outlives the program.
+        unsafe { (*self.0).ingress_ifindex }
+    }
+
     /// Whether the dataplane sent this packet itself; takes the mark away.
     #[inline(always)]
     pub(crate) fn take_own(self) -> bool {
