@@ -69,6 +69,9 @@ pub struct Features {
     /// Socket hooks can choose the error of a refused connection (Linux 5.18). Without it a Service without endpoints
     /// sends the connection to the discard port of the loopback address, which refuses it.
     pub set_retval: bool,
+    /// Packets of known flows between pods of one node go past the node's routing (`bpf_redirect_peer` of Linux 5.10,
+    /// `bpf_check_mtu` of 5.12).
+    pub redirect_peer: bool,
     /// Pod programs are attached by links (Linux 6.6). Without it they are filters of a `clsact` qdisc.
     pub tcx: bool,
 }
@@ -77,8 +80,13 @@ pub struct Features {
 pub(crate) fn features() -> Result<Features, Error> {
     let set_retval = is_helper_supported(ProgramType::CgroupSockAddr, BpfHelper::BPF_FUNC_set_retval)
         .map_err(|source| Error::Program { name: "that tries bpf_set_retval", source })?;
+    let mut redirect_peer = true;
+    for helper in [BpfHelper::BPF_FUNC_redirect_peer, BpfHelper::BPF_FUNC_check_mtu] {
+        redirect_peer &= is_helper_supported(ProgramType::SchedClassifier, helper)
+            .map_err(|source| Error::Program { name: "that tries bpf_redirect_peer", source })?;
+    }
     let tcx = KernelVersion::current().is_ok_and(|version| version >= KernelVersion::new(6, 6, 0));
-    Ok(Features { set_retval, tcx })
+    Ok(Features { set_retval, redirect_peer, tcx })
 }
 
 /// Loads every map (adopting pinned ones) and every program.
@@ -86,6 +94,8 @@ pub(crate) fn load(pins: &Pins, features: Features, wanted: Wanted) -> Result<Eb
     let mut loader = EbpfLoader::new();
     let flag = u8::from(features.set_retval);
     loader.override_global("HAS_SET_RETVAL", &flag, true);
+    let peer = u8::from(features.redirect_peer);
+    loader.override_global("HAS_REDIRECT_PEER", &peer, true);
     for name in map::ALL {
         loader.map_pin_path(name, pins.map(name));
     }
