@@ -17,6 +17,7 @@ use tracing::{error, info};
 use crate::cni::{self, Adopted, Endpoints, Journal, NodeNetwork, PodFacts, PodLookup};
 use crate::config::Config;
 use crate::dataplane::{self, Dataplane, Start};
+use crate::dns::{self, Dns, Feed, SettingsWatch, SharedZone};
 use crate::local_api::LocalApi;
 use crate::netlink::Netlink;
 use crate::node_status::NodeReporter;
@@ -57,13 +58,17 @@ impl Agent {
         let in_use = !netlink.links_with_prefix(cni::HOST_PREFIX).await?.is_empty();
         let journal = Journal::open(&config.state_dir, in_use)?;
         let (endpoints, adopted) = Endpoints::adopt(journal.clone(), network.clone()).await?;
-        let (dataplane, programs, flow_events) = start_dataplane(&config, endpoints).await?;
+        let zone = SharedZone::default();
+        let feed = (!config.dns.no_cluster_dns).then(|| Feed::new(zone.clone()));
+        let (dataplane, programs, flow_events) = start_dataplane(&config, endpoints, feed).await?;
         // Relocation against the kernel's type information took tens of megabytes for a moment.
         memory::give_back();
 
         let (reports, reports_to_send) = mpsc::channel(QUEUE);
         let (events, events_to_send) = mpsc::channel(QUEUE);
-        let pods = Pods::start(pods_config(&config), reports, events);
+        let dns_settings = dns::SettingsKeeper::open(&config.dns, &config.state_dir);
+        let dns = Dns::start(&config.dns, zone, netlink.clone(), dns_settings.watch()).context("cluster DNS")?;
+        let pods = Pods::start(pods_config(&config, dns_settings.watch()), reports, events);
         let endpoints = start_cni(&config, adopted, &dataplane, programs, &pods).await?;
 
         let flows = dataplane::follow_flows(flow_events, dataplane.clone()).context("flow records")?;
@@ -82,7 +87,14 @@ impl Agent {
         tokio::spawn(upstream::report_pods(upstream.clone(), reports_to_send, pods.clone()));
         tokio::spawn(upstream::report_events(upstream.clone(), events_to_send));
         let pod_stream = Arc::new(StreamState::default());
-        tokio::spawn(upstream::watch_pods(upstream.clone(), session, pods.clone(), Arc::clone(&pod_stream)));
+        let dns_settled = dns::settled(dns_settings.watch());
+        tokio::spawn(dns_settings.follow(session.watch()));
+        let watch_pods = upstream::watch_pods(upstream.clone(), session, pods.clone(), Arc::clone(&pod_stream));
+        tokio::spawn(async move {
+            // Pods are told of their name server when they start.
+            dns_settled.await;
+            watch_pods.await;
+        });
         let dataplane_stream = Arc::new(StreamState::default());
         tokio::spawn(upstream::watch_dataplane(upstream, dataplane.clone(), Arc::clone(&dataplane_stream)));
 
@@ -93,6 +105,7 @@ impl Agent {
             dataplane: dataplane.clone(),
             journal,
             flows,
+            dns,
         };
         local_api::serve(&config.local_api_socket(), api).context("local API socket")?;
         let addr = config.node_api();
@@ -123,6 +136,7 @@ fn lock(run_dir: &Path) -> anyhow::Result<Flock<File>> {
 async fn start_dataplane(
     config: &Config,
     endpoints: Vec<(LocalEndpoint, String)>,
+    dns: Option<Feed>,
 ) -> anyhow::Result<(Dataplane, Arc<skep_dataplane::Dataplane>, Events)> {
     let addr = |ipv4| config.address(ipv4).map_or(Addr::NONE, Addr::from);
     let options = Options {
@@ -161,14 +175,15 @@ async fn start_dataplane(
         }
         info!(took = ?started.elapsed(), pods = count, "dataplane is loaded");
         let loaded = Arc::new(loaded);
-        let dataplane = Dataplane::start(Start { dataplane: Arc::clone(&loaded), index, endpoints: count, run_dir })?;
+        let start = Start { dataplane: Arc::clone(&loaded), index, endpoints: count, run_dir, dns };
+        let dataplane = Dataplane::start(start)?;
         Ok((dataplane, loaded, events))
     })
     .await
     .context("load the dataplane")?
 }
 
-fn pods_config(config: &Config) -> PodsConfig {
+fn pods_config(config: &Config, cluster_dns: SettingsWatch) -> PodsConfig {
     PodsConfig {
         node_name: config.node_name.clone(),
         node_addresses: config.node_address.clone(),
@@ -176,7 +191,7 @@ fn pods_config(config: &Config) -> PodsConfig {
         state_dir: config.state_dir.clone(),
         pod_log_dir: config.pod_log_dir.clone(),
         cgroup_parent: config.cgroup_parent.clone(),
-        cluster_dns: None,
+        cluster_dns: Some(cluster_dns),
         sandbox_parallelism: SANDBOX_PARALLELISM,
     }
 }

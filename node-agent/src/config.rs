@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+use crate::dns::DnsArgs;
+
 /// Runs the pods of one node and its dataplane.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "skep-agent", version)]
@@ -73,6 +75,10 @@ pub struct Config {
     /// Directory for container logs.
     #[arg(long, value_name = "DIR", default_value = "/var/log/pods")]
     pub pod_log_dir: PathBuf,
+
+    /// Names of the cluster.
+    #[command(flatten)]
+    pub dns: DnsArgs,
 }
 
 /// Two settings contradict each other.
