@@ -150,7 +150,7 @@ impl Forwarder {
         let deadline = Instant::now() + self.patience.total;
         let first = self.preferred.load(Ordering::Relaxed);
         let mut refusal = None;
-        for round in 0..ROUNDS {
+        for _ in 0..ROUNDS {
             for step in 0..servers.len() {
                 let at = (first + step) % servers.len();
                 let left = deadline.saturating_duration_since(Instant::now()).min(self.patience.attempt);
@@ -170,9 +170,6 @@ impl Forwarder {
             // Whoever refuses once refuses twice.
             if let Some(refusal) = refusal {
                 return refusal;
-            }
-            if round + 1 == ROUNDS {
-                break;
             }
         }
         self.counters.upstream_failures.add();

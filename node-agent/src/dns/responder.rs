@@ -71,8 +71,8 @@ impl Responder {
         }
         let resolution = self.zone.read(|zone| zone.resolve(&self.domain, query.name(), query.rtype()));
         match resolution {
-            Resolution::Reply(reply) => Handled::Reply(self.write(reply, &query, transport, 0)),
-            Resolution::NotReady => Handled::Reply(self.write(Reply::error(Rcode::SERVFAIL), &query, transport, 0)),
+            Resolution::Reply(reply) => Handled::Reply(self.write(reply, &query, transport)),
+            Resolution::NotReady => Handled::Reply(self.write(Reply::error(Rcode::SERVFAIL), &query, transport)),
             Resolution::Elsewhere { records, name } => self.elsewhere(query, transport, records, name),
         }
     }
@@ -82,18 +82,18 @@ impl Responder {
         if !query.recursion_desired() {
             let rcode = if records.is_empty() { Rcode::REFUSED } else { Rcode::NOERROR };
             let reply = Reply { answers: records, ..Reply::error(rcode) };
-            return Handled::Reply(self.write(reply, &query, transport, 0));
+            return Handled::Reply(self.write(reply, &query, transport));
         }
         let topic = Topic::new(&query, name);
         if let Some(cached) = self.forwarder.recall(&topic) {
             return Handled::Reply(self.write_cached(records, &cached, &query, transport));
         }
         if self.forwarder.comes_back(&topic.name) {
-            return Handled::Reply(self.write(Reply::error(Rcode::REFUSED), &query, transport, 0));
+            return Handled::Reply(self.write(Reply::error(Rcode::REFUSED), &query, transport));
         }
         let Some(place) = Place::take(&self.waiting) else {
             self.counters.overload.add();
-            return Handled::Reply(self.write(Reply::error(Rcode::SERVFAIL), &query, transport, 0));
+            return Handled::Reply(self.write(Reply::error(Rcode::SERVFAIL), &query, transport));
         };
         Handled::Later(Later { query, transport, records, topic, _place: place })
     }
@@ -106,10 +106,10 @@ impl Responder {
 
     fn write_cached(&self, before: Vec<Record>, cached: &Cached, query: &Query, transport: Transport) -> Vec<u8> {
         let reply = cached.reply.behind(before, cached.age);
-        self.write(reply, query, transport, 0)
+        self.write(reply, query, transport)
     }
 
-    fn write(&self, mut reply: Reply, query: &Query, transport: Transport, age: u32) -> Vec<u8> {
+    fn write(&self, mut reply: Reply, query: &Query, transport: Transport) -> Vec<u8> {
         self.counters.answered(reply.rcode);
         if reply.answers.len() > 1 {
             // Questions for A and AAAA come in turns: a mere count would give each kind every other number.
@@ -120,7 +120,7 @@ impl Responder {
             Transport::Udp => query.udp_limit(),
             Transport::Tcp => u16::MAX.into(),
         };
-        let message = reply.write(query, limit, age);
+        let message = reply.write(query, limit);
         // The flag TC is in the third byte.
         if message.get(2).is_some_and(|flags| flags & 2 != 0) {
             self.counters.truncated.add();

@@ -67,7 +67,7 @@ pub fn read(message: &[u8]) -> Request {
     }
     // Zones are not given away (RFC 5936), and there are no questions about the server.
     if question.qclass() != Class::IN || matches!(query.rtype, Rtype::AXFR | Rtype::IXFR) {
-        return Request::Refused(Rcode::REFUSED, Reply::error(Rcode::REFUSED).write(&query, SMALLEST_UDP.into(), 0));
+        return Request::Refused(Rcode::REFUSED, Reply::error(Rcode::REFUSED).write(&query, SMALLEST_UDP.into()));
     }
     Request::Query(query)
 }

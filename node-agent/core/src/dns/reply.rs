@@ -104,11 +104,10 @@ impl Reply {
     }
 
     /// The message that answers `query`, of at most `limit` bytes. What does not fit of the answer is left out, and the
-    /// message says so (TC); of the additional records it is left out silently (RFC 2181, 9). Every record is as much
-    /// nearer to its end as `age` seconds.
+    /// message says so (TC); of the additional records it is left out silently (RFC 2181, 9).
     #[must_use]
-    pub fn write(&self, query: &Query, limit: usize, age: u32) -> Vec<u8> {
-        self.compose(query, limit, age).unwrap_or_else(|_| {
+    pub fn write(&self, query: &Query, limit: usize) -> Vec<u8> {
+        self.compose(query, limit).unwrap_or_else(|_| {
             // The smallest limit holds any question: never to be reached. A header still tells the client.
             let mut message = query.header().as_slice().to_vec();
             message.resize(12, 0);
@@ -116,7 +115,7 @@ impl Reply {
         })
     }
 
-    fn compose(&self, query: &Query, limit: usize, age: u32) -> Result<Vec<u8>, PushError> {
+    fn compose(&self, query: &Query, limit: usize) -> Result<Vec<u8>, PushError> {
         let target = HashCompressor::new(Vec::with_capacity(512));
         let mut builder = MessageBuilder::from_target(target).map_err(|_| PushError::ShortBuf)?;
         let mut header = query.header();
@@ -127,14 +126,13 @@ impl Reply {
         builder.set_push_limit(limit.saturating_sub(if query.edns().is_some() { OPT_LENGTH } else { 0 }));
         let mut builder = builder.question();
         builder.push((query.name(), query.rtype(), Class::IN))?;
-        let aged = |record: &Record| aged(record, age);
         let mut builder = builder.answer();
-        let mut whole = self.answers.iter().all(|record| builder.push(aged(record)).is_ok());
+        let mut whole = self.answers.iter().all(|record| builder.push(record).is_ok());
         let mut builder = builder.authority();
-        whole = whole && self.authority.iter().all(|record| builder.push(aged(record)).is_ok());
+        whole = whole && self.authority.iter().all(|record| builder.push(record).is_ok());
         let mut builder = builder.additional();
         if whole {
-            let _all = self.additional.iter().all(|record| builder.push(aged(record)).is_ok());
+            let _all = self.additional.iter().all(|record| builder.push(record).is_ok());
         } else {
             builder.header_mut().set_tc(true);
         }

@@ -44,7 +44,7 @@ fn refusal(message: &[u8]) -> String {
 
 fn answer(zone: &Zone, query: &Query, limit: usize) -> Message<Vec<u8>> {
     let Resolution::Reply(reply) = zone.resolve(&domain(), query.name(), query.rtype()) else { panic!() };
-    let message = reply.write(query, limit, 0);
+    let message = reply.write(query, limit);
     assert!(message.len() <= limit, "{} bytes of {limit}", message.len());
     Message::from_octets(message).unwrap()
 }
@@ -184,7 +184,7 @@ fn the_age_of_an_answer_is_taken_off() {
     let query = query(&question("web.shop.svc.cluster.local", Rtype::A, None));
     let Resolution::Reply(reply) = shop().resolve(&domain(), query.name(), Rtype::A) else { panic!() };
     let left = |age| {
-        let message = Message::from_octets(reply.write(&query, 512, age)).unwrap();
+        let message = Message::from_octets(reply.behind(Vec::new(), age).write(&query, 512)).unwrap();
         message.answer().unwrap().next().unwrap().unwrap().ttl().as_secs()
     };
     assert_eq!((left(0), left(3), left(9)), (5, 2, 0));
@@ -227,9 +227,9 @@ fn survives(message: &[u8]) -> Result<(), TestCaseError> {
         Request::Noise => return Ok(()),
         Request::Refused(_, reply) => reply,
         Request::Query(query) => match shop_once().resolve(&domain(), query.name(), query.rtype()) {
-            Resolution::Reply(reply) => reply.write(&query, query.udp_limit(), 0),
+            Resolution::Reply(reply) => reply.write(&query, query.udp_limit()),
             Resolution::NotReady | Resolution::Elsewhere { .. } => {
-                Reply::error(Rcode::SERVFAIL).write(&query, query.udp_limit(), 0)
+                Reply::error(Rcode::SERVFAIL).write(&query, query.udp_limit())
             }
         },
     };
