@@ -12,6 +12,7 @@ pub mod kubectl;
 pub mod manifest;
 pub mod namespaces;
 pub mod proxy;
+pub mod soak;
 pub mod testbed;
 pub mod workspace;
 

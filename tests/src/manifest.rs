@@ -50,6 +50,11 @@ spec:
     )
 }
 
+/// A pod with the demo server on 8080, on a node, labelled `app: <name>`.
+pub fn server(name: &str, node: &str) -> String {
+    client(name, node, &format!("app: {name}")).replace("args: [pause]", r#"args: [serve, --port, "8080"]"#)
+}
+
 /// A pod that does nothing: a place to run clients in.
 pub fn client(name: &str, node: &str, labels: &str) -> String {
     format!(

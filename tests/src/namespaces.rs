@@ -10,7 +10,7 @@ mod process;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -20,6 +20,7 @@ use sha2::{Digest as _, Sha256};
 use self::node::Node;
 use self::process::{Place, Process};
 use crate::cluster::{Cluster, Member, Spec};
+use crate::command::command;
 use crate::kubectl::Kubectl;
 use crate::{cgroup, image, workspace};
 
@@ -40,6 +41,9 @@ pub struct NamespaceCluster {
     cgroup_root: PathBuf,
     kubeconfig: PathBuf,
 }
+
+/// Last part of the name of the machine outside the cluster.
+const OUTSIDE: &str = "outside";
 
 /// Told about each step that ended, and how long it took.
 pub type Progress<'a> = &'a mut dyn FnMut(&str, Duration);
@@ -186,6 +190,42 @@ impl NamespaceCluster {
     /// The cgroup2 directory in which a node's containers have theirs, each named by its id.
     pub fn pods_cgroup(&self, node: &str) -> Result<PathBuf> {
         Ok(self.node(node)?.pods_cgroup())
+    }
+
+    /// Addresses of a node, IPv4 and IPv6.
+    pub fn node_addresses(&self, node: &str) -> Result<[String; 2]> {
+        Ok(self.node(node)?.addresses)
+    }
+
+    /// Makes a machine on the nodes' network that is no part of the cluster; it goes with the cluster. Returns its
+    /// addresses, IPv4 and IPv6.
+    pub fn add_outside(&self) -> Result<[String; 2]> {
+        let addresses = network::Plan::new(self.record.index).outside();
+        network::add_node(&self.prefix, OUTSIDE, &addresses)?;
+        Ok(addresses)
+    }
+
+    /// A program on the machine that [`NamespaceCluster::add_outside`] made.
+    pub fn outside_command(&self, argv: &[&str]) -> Command {
+        let mut nsenter = command("nsenter", [format!("--net=/run/netns/{}-{OUTSIDE}", self.prefix)]);
+        nsenter.args(argv);
+        nsenter
+    }
+
+    /// Ranges of the nodes' network that nobody uses, for load balancer addresses: IPv4 and IPv6.
+    pub fn load_balancer_ranges(&self) -> [String; 2] {
+        network::Plan::new(self.record.index).load_balancers()
+    }
+
+    /// A program on a node beside the pods, in a cgroup of the node's, where the socket hooks see it.
+    pub fn host_command(&self, node: &str, argv: &[&str]) -> Result<Command> {
+        let node = self.node(node)?;
+        let cgroup = node.tools_cgroup();
+        fs::create_dir_all(&cgroup)?;
+        let script = r#"echo $$ > "$0/cgroup.procs" && exec nsenter "$@""#;
+        let mut shell = command("bash", ["-c", script]);
+        shell.arg(cgroup).args(node.enter()?).args(argv);
+        Ok(shell)
     }
 
     /// Address of the API server.

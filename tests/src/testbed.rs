@@ -12,6 +12,7 @@ use crate::cluster::{Cluster as _, Spec};
 use crate::command::{command, output, wait_until};
 use crate::kubectl::Kubectl;
 use crate::namespaces::NamespaceCluster;
+use crate::workspace;
 
 /// A cluster that is removed when the test ends, however it ends.
 #[derive(Debug)]
@@ -77,6 +78,22 @@ impl TestCluster {
         Ok(Running { line: line.to_owned(), child: command.spawn().context("cannot run nsenter")? })
     }
 
+    /// Runs the demo client where `client` says and reads its report.
+    pub fn demo_from(&self, client: &Client, line: &str) -> Result<Report> {
+        let program = match client {
+            Client::Pod(_) => "/skep-demo".to_owned(),
+            Client::Host(_) | Client::Outside => workspace::demo_program()?.to_string_lossy().into_owned(),
+        };
+        let argv: Vec<&str> = std::iter::once(program.as_str()).chain(line.split_whitespace()).collect();
+        let mut command = match client {
+            Client::Pod(place) => self.pod_command(place, &argv)?,
+            Client::Host(node) => self.host_command(node, &argv)?,
+            Client::Outside => self.outside_command(&argv),
+        };
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running { line: line.to_owned(), child: command.spawn().context("cannot run the client")? }.report()
+    }
+
     /// Where a pod runs.
     pub fn place(&self, namespace: &str, pod: &str) -> Result<PodPlace> {
         let pod = self.kubectl().with_namespace(namespace).json(&format!("get pod {pod}"))?;
@@ -104,7 +121,7 @@ impl TestCluster {
 
     /// Runs `skep` on a node.
     pub fn skep(&self, node: &str, line: &str) -> Result<Output> {
-        let skep = crate::workspace::program("skep")?;
+        let skep = workspace::program("skep")?;
         let argv: Vec<&str> =
             std::iter::once(skep.to_str().context("path is not UTF-8")?).chain(line.split_whitespace()).collect();
         self.run_on_node(node, &argv)
@@ -148,6 +165,17 @@ impl Drop for TestCluster {
             eprintln!("cannot remove the cluster: {error:#}");
         }
     }
+}
+
+/// Where traffic comes from.
+#[derive(Clone, Debug)]
+pub enum Client {
+    /// A pod, with its own network or the node's.
+    Pod(PodPlace),
+    /// A process of the node of this name that is no pod.
+    Host(String),
+    /// A machine that is no part of the cluster ([`NamespaceCluster::add_outside`]).
+    Outside,
 }
 
 /// Where a pod's first container is.
@@ -204,6 +232,8 @@ pub struct Report {
     pub peer: String,
     /// `connect`: who answered, and the client's address as it was seen there.
     pub answer: String,
+    /// `wait`: what ended the connection.
+    pub end: String,
     /// `rate`: connections per second.
     pub per_second: f64,
 }

@@ -156,9 +156,14 @@ fn delete(kubectl: &Kubectl, namespace: &str) -> Result<()> {
         &kubectl.run("delete deployment/web service/web")?,
         &["deployment.apps \"web\" deleted", "service \"web\" deleted"],
     )?;
+    // What is gone before kubectl asks, old and new ones tell in different words.
+    let gone = |error: &anyhow::Error| {
+        let text = error.to_string();
+        text.contains("NotFound") || text.contains("no matching resources found")
+    };
     kubectl
         .run(&format!("wait --for=delete pod/{pod} --timeout=60s"))
-        .or_else(|error| if error.to_string().contains("NotFound") { Ok(String::new()) } else { Err(error) })?;
+        .or_else(|error| if gone(&error) { Ok(String::new()) } else { Err(error) })?;
     kubectl.run(&format!("delete namespace {namespace} --timeout=60s"))?;
     let gone = kubectl.output(&format!("get namespace {namespace}"))?;
     ensure!(String::from_utf8_lossy(&gone.stderr).contains("NotFound"), "the namespace is still there");

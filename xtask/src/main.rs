@@ -6,6 +6,7 @@ mod build;
 mod cluster;
 mod setup;
 mod shell;
+mod soak;
 mod test;
 mod verify;
 
@@ -37,6 +38,8 @@ enum Command {
     Test(test::Test),
     /// Measure
     Bench(bench::Bench),
+    /// Keep a cluster busy while everything in it comes and goes; says what cannot be explained
+    Soak(soak::Soak),
     /// Check format, lints and dependencies; changes nothing
     Verify,
     /// Put right what `verify` can put right by itself
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Exec(exec) => exec.run(),
         Command::Test(test) => test.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Soak(soak) => soak.run(),
         Command::Verify => verify::check(),
         Command::Fix => verify::fix(),
     };

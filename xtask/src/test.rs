@@ -19,8 +19,21 @@ pub(crate) struct Test {
 }
 
 /// End-to-end tests, in the order in which they run; each is a file in `tests/tests`.
-const END_TO_END: &[&str] =
-    &["cluster", "workloads", "services", "policy", "agent_restart", "node_failure", "control_crash", "bad_input"];
+const END_TO_END: &[&str] = &[
+    "cluster",
+    "workloads",
+    "services",
+    "traffic",
+    "semantics",
+    "changes",
+    "names",
+    "policy",
+    "agent_restart",
+    "node_failure",
+    "control_crash",
+    "bad_input",
+    "soak",
+];
 
 impl Test {
     pub(crate) fn run(&self) -> Result<()> {

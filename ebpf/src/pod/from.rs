@@ -70,8 +70,13 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
         if flow.nat_addr != Addr::NONE {
             return Err(Reason::SourceCollision);
         }
-        conn::advance(flow, &s.packet, DIRECTION, s.now);
-        return Ok(PASS);
+        let late = conn::is_unanswered(flow) && conn::opens(&s.packet) && service::has_come(s);
+        if !late {
+            conn::advance(flow, &s.packet, DIRECTION, s.now);
+            return Ok(PASS);
+        }
+        // It may be gone already.
+        let _ = maps::conntrack.remove(&s.key);
     }
     match service::translate(s) {
         Outcome::Collision => Err(Reason::SourceCollision),
@@ -81,10 +86,11 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
             track::insert(skb, endpoint, s, DIRECTION)?;
             Ok(PASS)
         }
-        Outcome::NoEndpoints => {
-            let action = unpack(refuse::answer(skb, &s.packet))?;
-            scratch::dropped(skb, endpoint.id, s, DIRECTION, Reason::NoEndpoints);
-            Ok(action)
+        Outcome::Refused => {
+            let reason = s.refusal;
+            let action = refuse::answer(skb, &s.packet);
+            scratch::dropped(skb, endpoint.id, s, DIRECTION, reason);
+            Ok(unpack(action).unwrap_or(SHOT))
         }
         Outcome::Translated => through(skb, endpoint, s),
     }

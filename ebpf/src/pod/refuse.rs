@@ -9,7 +9,7 @@ use crate::skb::Skb;
 
 /// Answers with RST or ICMP port unreachable.
 ///
-/// Gives [`Reason::NoEndpoints`] when no answer can or must be made: the packet is to be dropped.
+/// Gives a reason when no answer can or must be made: the packet is to be dropped.
 #[inline(never)]
 pub(crate) fn answer(skb: Skb, packet: &Packet) -> Packed {
     pack(try_answer(skb, packet))

@@ -27,9 +27,13 @@ pub(crate) struct Scratch {
     pub(crate) service: Addr,
     /// Port to `service`, network byte order.
     pub(crate) service_port_be: u16,
-    pub(crate) pad: u16,
+    /// Why a Service refuses.
+    pub(crate) refusal: Reason,
+    pub(crate) pad: u8,
     /// The backend that was chosen.
     pub(crate) backend: u32,
+    /// The endpoint set that it is of (see [`skep_verdict::service::set_of`]).
+    pub(crate) set: u64,
     /// Not 0 when that is the pod itself.
     pub(crate) hairpin: u32,
     /// The rule list that was asked, 0 for none.

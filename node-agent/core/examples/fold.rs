@@ -111,6 +111,7 @@ fn policies(pods: u32) -> (Duration, usize, Duration, usize) {
             mac: [0; 6],
             labels: Default::default(),
             named_ports: Vec::new(),
+            host_ports: Vec::new(),
         });
     }
     apply(&mut index, Change::Synced);
@@ -133,10 +134,9 @@ fn policies(pods: u32) -> (Duration, usize, Duration, usize) {
 
 fn service(n: u32) -> Service {
     Service {
-        name: ObjectName::new("ns", &format!("service-{n}")),
         cluster_ips: vec![IpAddr::V4(Ipv4Addr::from_bits(0x0a60_0000 + n))],
-        ports: vec![ServicePort { name: "http".to_owned(), protocol: Protocol::Tcp, port: 80 }],
-        affinity_timeout_seconds: 0,
+        ports: vec![ServicePort { name: "http".to_owned(), protocol: Protocol::Tcp, port: 80, node_port: None }],
+        ..Service::new(ObjectName::new("ns", &format!("service-{n}")))
     }
 }
 
@@ -151,8 +151,12 @@ fn slice(n: u32, version: u32) -> EndpointSlice {
         ready: true,
         serving: true,
         terminating: false,
-        node: "n1".to_owned(),
-        pod: format!("pod-{n}-{i}"),
+        node: format!("node-{}", i % 100).into(),
+        zone: "zone".into(),
+        pod: format!("pod-{n}-{i}").into(),
+        hostname: "".into(),
+        for_zones: [].into(),
+        for_nodes: [].into(),
     };
     EndpointSlice {
         name: ObjectName::new("ns", &format!("service-{n}-abcde")),

@@ -3,8 +3,9 @@
 use std::mem::size_of;
 
 use skep_abi::{
-    Addr, Backend, Bits, Config, ConnKey, ConnValue, Drops, Endpoint, FragmentKey, FragmentValue, Frontend,
-    FrontendKey, OriginKey, OriginValue, PeerKey, PortKey, PrefixKey, RuleList, RuleListKey, SlotKey, map,
+    Addr, AffinityKey, AffinityValue, Backend, Bits, Config, ConnKey, ConnValue, Drops, Endpoint, FragmentKey,
+    FragmentValue, Frontend, FrontendKey, NatKey, NatValue, NodeAddr, OriginKey, OriginValue, PeerKey, PortKey,
+    PrefixKey, Route, RouteKey, RuleList, RuleListKey, SlotKey, SourceRangeKey, map,
 };
 
 use crate::Error;
@@ -34,6 +35,14 @@ fn expected(name: &str) -> Option<(usize, usize)> {
         map::PEER_RULES => sizes::<PeerKey, Bits>(),
         map::PORT_RULES => (PREFIX_LEN + size_of::<PortKey>(), size_of::<Bits>()),
         map::PREFIXES => (PREFIX_LEN + size_of::<PrefixKey>(), size_of::<Bits>()),
+        map::AFFINITY => sizes::<AffinityKey, AffinityValue>(),
+        map::SOURCE_RANGES => (PREFIX_LEN + size_of::<SourceRangeKey>(), size_of::<u32>()),
+        map::SERVICE_HITS => sizes::<u32, u64>(),
+        map::NAT => sizes::<NatKey, NatValue>(),
+        map::NODE_ADDRS => sizes::<Addr, NodeAddr>(),
+        map::ROUTES => (PREFIX_LEN + size_of::<RouteKey>(), size_of::<Route>()),
+        map::ANNOUNCED => sizes::<Addr, u32>(),
+        map::COUNTERS => sizes::<u32, u64>(),
         map::DROPS => sizes::<u32, Drops>(),
         map::EVENTS => (0, 0),
         map::CONFIG => sizes::<u32, Config>(),

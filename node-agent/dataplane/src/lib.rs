@@ -17,6 +17,7 @@
 
 mod bpffs;
 mod clsact;
+mod counters;
 mod dataplane;
 mod drops;
 mod error;
@@ -33,6 +34,7 @@ mod sys;
 mod table;
 mod trial;
 
+pub use counters::{Counters, ServiceHits};
 pub use dataplane::{Dataplane, Options};
 pub use drops::{DropCounters, DropTotal};
 pub use error::Error;

@@ -2,12 +2,13 @@ use std::path::Path;
 
 use aya::maps::{Map, MapData};
 use skep_abi::{
-    Addr, Backend, Bits, Config, ConnKey, ConnValue, Endpoint, Frontend, FrontendKey, OriginKey, OriginValue, PeerKey,
-    PortKey, PrefixKey, RuleList, RuleListKey, SlotKey, map,
+    Addr, AffinityKey, AffinityValue, Backend, Bits, Config, ConnKey, ConnValue, Endpoint, Frontend, FrontendKey,
+    NatKey, NatValue, NodeAddr, OriginKey, OriginValue, PeerKey, PortKey, PrefixKey, Route, RouteKey, RuleList,
+    RuleListKey, SlotKey, SourceRangeKey, map,
 };
 
 use crate::pins::Pins;
-use crate::{DropCounters, Error, Events, PrefixTable, Setting, Table};
+use crate::{Counters, DropCounters, Error, Events, PrefixTable, ServiceHits, Setting, Table};
 
 /// Typed handles of every pinned map.
 pub struct Maps {
@@ -17,6 +18,20 @@ pub struct Maps {
     pub slots: Table<SlotKey, u32>,
     /// Backend id -> backend.
     pub backends: Table<u32, Backend>,
+    /// Client and endpoint set -> backend to stay with.
+    pub affinity: Table<AffinityKey, AffinityValue>,
+    /// Clients that may use an endpoint set.
+    pub source_ranges: PrefixTable<SourceRangeKey, u32>,
+    /// Endpoint set -> connections that it was given.
+    pub service_hits: ServiceHits,
+    /// Translations at the uplink.
+    pub nat: Table<NatKey, NatValue>,
+    /// Addresses of the cluster's nodes.
+    pub node_addrs: Table<Addr, NodeAddr>,
+    /// Ranges of pods, and those that pods reach with their own address.
+    pub routes: PrefixTable<RouteKey, Route>,
+    /// Load balancer addresses that this node answers for.
+    pub announced: Table<Addr, u32>,
     /// Socket and backend -> Service address that was asked for.
     pub origins: Table<OriginKey, OriginValue>,
     /// Connections of local pods.
@@ -33,6 +48,8 @@ pub struct Maps {
     pub port_rules: PrefixTable<PortKey, Bits>,
     /// Rules of a word by address prefix.
     pub prefixes: PrefixTable<PrefixKey, Bits>,
+    /// Counters of things that are no drops.
+    pub counters: Counters,
     /// Drop counters.
     pub drops: DropCounters,
     /// Node-wide settings.
@@ -61,6 +78,14 @@ impl Maps {
             frontends: Table::new(map::FRONTENDS, open(&pins, map::FRONTENDS)?)?,
             slots: Table::new(map::SLOTS, open(&pins, map::SLOTS)?)?,
             backends: Table::new(map::BACKENDS, open(&pins, map::BACKENDS)?)?,
+            affinity: Table::new(map::AFFINITY, open(&pins, map::AFFINITY)?)?,
+            source_ranges: PrefixTable::new(map::SOURCE_RANGES, open(&pins, map::SOURCE_RANGES)?)?,
+            service_hits: ServiceHits::new(open(&pins, map::SERVICE_HITS)?)?,
+            nat: Table::new(map::NAT, open(&pins, map::NAT)?)?,
+            node_addrs: Table::new(map::NODE_ADDRS, open(&pins, map::NODE_ADDRS)?)?,
+            routes: PrefixTable::new(map::ROUTES, open(&pins, map::ROUTES)?)?,
+            announced: Table::new(map::ANNOUNCED, open(&pins, map::ANNOUNCED)?)?,
+            counters: Counters::new(open(&pins, map::COUNTERS)?)?,
             origins: Table::new(map::ORIGINS, open(&pins, map::ORIGINS)?)?,
             conntrack: Table::new(map::CONNTRACK, open(&pins, map::CONNTRACK)?)?,
             endpoints: Table::new(map::ENDPOINTS, open(&pins, map::ENDPOINTS)?)?,

@@ -1,6 +1,6 @@
-//! `load`, `rate` and `connect`: one new connection (or connected datagram socket) for each request.
+//! `load`, `connect` and `flow`: one new connection (or connected datagram socket) for each request.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -40,56 +40,51 @@ pub(crate) fn load(target: SocketAddr, options: &Options) -> io::Result<bool> {
     Ok(total.print())
 }
 
-/// Opens connections, each closed by the server at once, as fast as it can; prints connections per second.
-pub(crate) fn rate(target: SocketAddr, options: &Options) -> io::Result<bool> {
-    let time = Duration::from_secs(options.seconds.max(1));
-    let begin = Instant::now();
-    let (done, failed) = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..options.concurrency)
-            .map(|_| {
-                scope.spawn(move || {
-                    let (mut done, mut failed) = (0_u64, 0_u64);
-                    while begin.elapsed() < time {
-                        match open_and_wait(target, options) {
-                            Ok(()) => done += 1,
-                            Err(_) => failed += 1,
-                        }
-                    }
-                    (done, failed)
-                })
-            })
-            .collect();
-        workers.into_iter().filter_map(|w| w.join().ok()).fold((0, 0), |sum, (d, f)| (sum.0 + d, sum.1 + f))
-    });
-    let seconds = begin.elapsed().as_secs_f64();
-    println!(r#"{{"per_second":{:.1},"ok":{done},"failed":{failed}}}"#, done as f64 / seconds);
-    Ok(failed == 0 && done > 0)
-}
-
-/// Waits for the server's reset, so that no more connections wait in its queue than there are threads here.
-fn open_and_wait(target: SocketAddr, options: &Options) -> io::Result<()> {
-    let timeout = Duration::from_millis(options.timeout_ms);
-    let closed = TcpStream::connect_timeout(&target, timeout).and_then(|mut stream| {
-        stream.set_read_timeout(Some(timeout))?;
-        stream.read(&mut [0])
-    });
-    match closed {
-        Ok(0) => Ok(()),
-        // The reset may come before connect() returns; a connection that was never made is refused instead.
-        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
-        Ok(_) => Err(io::ErrorKind::InvalidData.into()),
-        Err(error) => Err(error),
-    }
-}
-
-/// One connection: prints what getpeername and getsockname say, and the answer.
+/// One connection, or one datagram: prints what getpeername and getsockname say, and the answer.
 pub(crate) fn connect(target: SocketAddr, options: &Options) -> io::Result<bool> {
+    if options.udp {
+        let (peer, local, answer) = converse(target, options)?;
+        println!(r#"{{"peer":"{peer}","local":"{local}","answer":"{}"}}"#, answer.trim_end());
+        return Ok(true);
+    }
     let mut stream = TcpStream::connect_timeout(&target, Duration::from_millis(options.timeout_ms))?;
     stream.set_read_timeout(Some(Duration::from_millis(options.timeout_ms)))?;
     let (peer, local) = (stream.peer_addr()?, stream.local_addr()?);
     let answer = exchange(&mut stream)?;
     println!(r#"{{"peer":"{peer}","local":"{local}","answer":"{}"}}"#, answer.trim_end());
     Ok(true)
+}
+
+/// Sends `--count` datagrams from one socket, whatever becomes of each.
+pub(crate) fn flow(target: SocketAddr, options: &Options) -> io::Result<bool> {
+    let socket = UdpSocket::bind(if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
+    socket.set_read_timeout(Some(Duration::from_millis(options.timeout_ms)))?;
+    if options.connected {
+        socket.connect(target)?;
+    }
+    let mut report = Report::default();
+    for _ in 0..options.count.max(1) {
+        let begin = Instant::now();
+        report.count(ask(&socket, target, options), begin.elapsed().as_micros() as u64);
+        std::thread::sleep(Duration::from_millis(options.interval_ms));
+    }
+    Ok(report.print())
+}
+
+fn ask(socket: &UdpSocket, target: SocketAddr, options: &Options) -> io::Result<String> {
+    let mut buffer = [0; 2048];
+    let length = if options.connected {
+        socket.send(b"who\n")?;
+        socket.recv(&mut buffer)?
+    } else {
+        socket.send_to(b"who\n", target)?;
+        let (length, from) = socket.recv_from(&mut buffer)?;
+        if from != target {
+            return Err(io::ErrorKind::AddrNotAvailable.into());
+        }
+        length
+    };
+    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
 }
 
 fn request(target: SocketAddr, options: &Options) -> io::Result<String> {
@@ -111,6 +106,11 @@ fn exchange(stream: &mut TcpStream) -> io::Result<String> {
 }
 
 fn datagram(target: SocketAddr, options: &Options) -> io::Result<String> {
+    converse(target, options).map(|(_, _, answer)| answer)
+}
+
+/// A question and its answer in datagrams: the other side as it seems from here, the socket's own address, the answer.
+fn converse(target: SocketAddr, options: &Options) -> io::Result<(SocketAddr, SocketAddr, String)> {
     let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any)?;
     socket.set_read_timeout(Some(Duration::from_millis(options.timeout_ms)))?;
@@ -120,7 +120,8 @@ fn datagram(target: SocketAddr, options: &Options) -> io::Result<String> {
         socket.connect(target)?;
         socket.send(b"who\n")?;
         let length = socket.recv(&mut buffer)?;
-        return Ok(String::from_utf8_lossy(&buffer[..length]).into_owned());
+        let answer = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        return Ok((socket.peer_addr()?, socket.local_addr()?, answer));
     }
     socket.send_to(b"who\n", target)?;
     let (length, from) = socket.recv_from(&mut buffer)?;
@@ -128,5 +129,5 @@ fn datagram(target: SocketAddr, options: &Options) -> io::Result<String> {
     if from != target {
         return Err(io::ErrorKind::AddrNotAvailable.into());
     }
-    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+    Ok((from, socket.local_addr()?, String::from_utf8_lossy(&buffer[..length]).into_owned()))
 }

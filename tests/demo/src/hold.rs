@@ -34,6 +34,25 @@ pub(crate) fn hold(target: SocketAddr, options: &Options) -> io::Result<bool> {
     Ok(total.print())
 }
 
+/// Connects, asks once, and waits for at most `--seconds` without saying a word; prints what ended the connection:
+/// `Closed`, the kind of an error, or `Open` when nothing did.
+pub(crate) fn wait(target: SocketAddr, options: &Options) -> io::Result<bool> {
+    let timeout = Duration::from_millis(options.timeout_ms);
+    let stream = TcpStream::connect_timeout(&target, timeout)?;
+    let mut writer = stream.try_clone()?;
+    let mut reader = BufReader::new(stream);
+    let answer = exchange(&mut writer, &mut reader)?;
+    writer.set_read_timeout(Some(Duration::from_secs(options.seconds.max(1))))?;
+    let end = match reader.read(&mut [0]) {
+        Ok(0) => "Closed".to_owned(),
+        Ok(_) => return Err(io::ErrorKind::InvalidData.into()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => "Open".to_owned(),
+        Err(error) => format!("{:?}", error.kind()),
+    };
+    println!(r#"{{"answer":"{}","end":"{end}"}}"#, answer.trim_end());
+    Ok(true)
+}
+
 fn use_until(deadline: Instant, stream: TcpStream, timeout: Duration, report: &mut Report) {
     let mut writer = match stream.set_read_timeout(Some(timeout)).and_then(|()| stream.try_clone()) {
         Ok(writer) => writer,

@@ -4,17 +4,24 @@
 
 mod client;
 mod hold;
+mod measure;
 mod report;
 mod server;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "usage:
-  skep-demo serve [--port N] [--drain SECONDS]     HTTP on TCP and datagrams on UDP, IPv4 and IPv6; closes at once on port N+1
+  skep-demo serve [--port N] [--drain SECONDS]     HTTP on TCP and datagrams on UDP, IPv4 and IPv6;
+                                                   N+1 closes at once, N+2 takes bytes, N+3 sends them back
   skep-demo load ADDR:PORT [--udp [--connected]] [--count N] [--seconds N] [--concurrency N] [--interval-ms N] [--timeout-ms N]
   skep-demo hold ADDR:PORT [--connections N] [--seconds N]
-  skep-demo connect ADDR:PORT                      one connection: prints peer, own address and the answer
+  skep-demo connect ADDR:PORT [--udp [--connected]]  one connection: prints peer, own address and the answer
+  skep-demo flow ADDR:PORT [--connected] [--count N] [--interval-ms N]  one datagram socket for all requests
+  skep-demo wait ADDR:PORT [--seconds N]           connects and waits for what ends the connection
   skep-demo rate ADDR:PORT [--seconds N] [--concurrency N]  to the closing port: connections per second
+  skep-demo stream ADDR:PORT [--seconds N]         to N+2: bytes per second
+  skep-demo rr ADDR:PORT [--seconds N]             to N+3: exchanges of one byte per second
+  skep-demo pps ADDR:PORT [--connected] [--seconds N]  datagrams answered per second
   skep-demo pause";
 
 fn main() -> ExitCode {
@@ -28,8 +35,13 @@ fn main() -> ExitCode {
         ("serve", None) => server::serve(&options),
         ("pause", None) => server::wait_for_termination(),
         ("load", Some(target)) => client::load(target, &options),
-        ("rate", Some(target)) => client::rate(target, &options),
+        ("rate", Some(target)) => measure::rate(target, &options),
         ("connect", Some(target)) => client::connect(target, &options),
+        ("flow", Some(target)) => client::flow(target, &options),
+        ("stream", Some(target)) => measure::stream(target, &options),
+        ("rr", Some(target)) => measure::rr(target, &options),
+        ("pps", Some(target)) => measure::pps(target, &options),
+        ("wait", Some(target)) => hold::wait(target, &options),
         ("hold", Some(target)) => hold::hold(target, &options),
         _ => return usage("unknown command, or a target address is missing"),
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::Options;
+use crate::{Options, measure};
 
 /// Serves until SIGTERM, and for `--drain` seconds after it.
 pub(crate) fn serve(options: &Options) -> io::Result<bool> {
@@ -17,8 +17,11 @@ pub(crate) fn serve(options: &Options) -> io::Result<bool> {
     let name = name.unwrap_or_else(|_| "unknown".to_owned());
     let tcp = TcpListener::bind(("::", options.port))?;
     let udp = UdpSocket::bind(("::", options.port))?;
-    let closer = TcpListener::bind(("::", options.port.saturating_add(1)))?;
-    std::thread::spawn(move || close_at_once(&closer));
+    // The ports behind the served one are for measuring.
+    for (next, serve) in [(1, measure::close_at_once as fn(&TcpListener)), (2, measure::sink), (3, measure::echo)] {
+        let listener = TcpListener::bind(("::", options.port.saturating_add(next)))?;
+        std::thread::spawn(move || serve(&listener));
+    }
     println!("serving as {name} on port {}", options.port);
     let udp_name = name.clone();
     std::thread::spawn(move || answer_datagrams(&udp, &udp_name));
@@ -32,15 +35,6 @@ pub(crate) fn serve(options: &Options) -> io::Result<bool> {
     println!("terminating, draining for {} s", options.drain);
     std::thread::sleep(Duration::from_secs(options.drain));
     Ok(true)
-}
-
-/// The port behind the served one: takes connections and resets them, which leaves no TIME_WAIT socket behind.
-fn close_at_once(listener: &TcpListener) {
-    let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
-    for stream in listener.incoming().flatten() {
-        // Without the option the connection is closed all the same.
-        let _ = nix::sys::socket::setsockopt(&stream, nix::sys::socket::sockopt::Linger, &linger);
-    }
 }
 
 /// Blocks until SIGTERM or SIGINT.

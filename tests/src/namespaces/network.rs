@@ -4,8 +4,12 @@
 //!   machine ── sk7 ─┐                        ┌─ eth0  skep-1a2b-dev-node-1   198.18.7.11
 //!   198.18.7.254    │  skep-1a2b-dev-net     │
 //!                   └──── br0 198.18.7.1 ────┤   the control service listens on the bridge's address
-//!                                            └─ eth0  skep-1a2b-dev-node-2   198.18.7.12
+//!                                            ├─ eth0  skep-1a2b-dev-node-2   198.18.7.12
+//!                                            └─ eth0  skep-1a2b-dev-outside  198.18.7.201  (only where a test asks for it)
 //! ```
+//!
+//! `outside` is a machine that is no part of the cluster and has no route to its pods. 198.18.7.224/28 and the IPv6
+//! addresses ending in e0 to ef are nobody's: load balancer addresses for tests.
 //!
 //! Frames between nodes cross the bridge in a namespace of its own, so that no firewall rule of the machine sees them.
 
@@ -36,6 +40,15 @@ impl Plan {
 
     pub(super) fn node(self, number: usize) -> [String; 2] {
         [format!("198.18.{}.{}", self.index, 10 + number), format!("fd53:6b65:70:{:x}::{:x}", self.index, 10 + number)]
+    }
+
+    pub(super) fn outside(self) -> [String; 2] {
+        [format!("198.18.{}.201", self.index), format!("fd53:6b65:70:{:x}::c9", self.index)]
+    }
+
+    /// Ranges for load balancer addresses, one a family.
+    pub(super) fn load_balancers(self) -> [String; 2] {
+        [format!("198.18.{}.224/28", self.index), format!("fd53:6b65:70:{:x}::e0/124", self.index)]
     }
 
     pub(super) fn host_link(self) -> String {

@@ -42,6 +42,11 @@ impl Node<'_> {
         self.cgroup_root.join(self.cgroup()).join("pods")
     }
 
+    /// Where tests run programs of the node that are no pods.
+    pub(super) fn tools_cgroup(&self) -> PathBuf {
+        self.cgroup_root.join(self.cgroup()).join("tools")
+    }
+
     fn process(&self, name: &'static str, leaf: &str) -> Process {
         Process {
             name,

@@ -6,6 +6,36 @@ use skep_abi::Addr;
 
 use super::Problem;
 
+/// Address family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    /// The family of an address.
+    #[must_use]
+    pub fn of(ip: IpAddr) -> Self {
+        if ip.is_ipv4() { Self::V4 } else { Self::V6 }
+    }
+}
+
+impl FromStr for Family {
+    type Err = Problem;
+
+    /// Reads a family as the Kubernetes API names it.
+    fn from_str(text: &str) -> Result<Self, Problem> {
+        match text {
+            "IPv4" => Ok(Self::V4),
+            "IPv6" => Ok(Self::V6),
+            _ => Err(Problem::Family(text.to_owned())),
+        }
+    }
+}
+
 /// An address prefix in CIDR form; bits beyond the prefix are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cidr {
@@ -55,6 +85,12 @@ impl Cidr {
     #[must_use]
     pub fn prefix_len(&self) -> u8 {
         self.prefix_len
+    }
+
+    /// The family of the addresses.
+    #[must_use]
+    pub fn family(&self) -> Family {
+        Family::of(self.addr)
     }
 
     /// Whether `addr` is in the prefix. An address of the other family never is.

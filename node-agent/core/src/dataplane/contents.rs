@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use skep_abi::{
-    Addr, Backend, Bits, Endpoint, Frontend, FrontendKey, PeerKey, PortKey, PrefixKey, RuleList, RuleListKey, SlotKey,
+    Addr, Backend, Bits, Endpoint, Frontend, FrontendKey, NodeAddr, PeerKey, PortKey, PrefixKey, Route, RouteKey,
+    RuleList, RuleListKey, SlotKey, SourceRangeKey,
 };
 
 use super::{MapWrite, Write};
@@ -15,6 +16,14 @@ pub struct MapContents {
     pub slots: BTreeMap<SlotKey, u32>,
     /// `backends`.
     pub backends: BTreeMap<u32, Backend>,
+    /// `source_ranges`.
+    pub source_ranges: BTreeMap<(u32, SourceRangeKey), u32>,
+    /// `node_addrs`.
+    pub node_addrs: BTreeMap<Addr, NodeAddr>,
+    /// `routes`.
+    pub routes: BTreeMap<(u32, RouteKey), Route>,
+    /// `announced`.
+    pub announced: BTreeMap<Addr, u32>,
     /// `endpoints`, by host-side interface index.
     pub endpoints: BTreeMap<u32, Endpoint>,
     /// `identities`.
@@ -30,12 +39,40 @@ pub struct MapContents {
 }
 
 impl MapContents {
+    /// How many entries these are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.frontends.len()
+            + self.slots.len()
+            + self.backends.len()
+            + self.source_ranges.len()
+            + self.node_addrs.len()
+            + self.routes.len()
+            + self.announced.len()
+            + self.endpoints.len()
+            + self.identities.len()
+            + self.rule_lists.len()
+            + self.peer_rules.len()
+            + self.port_rules.len()
+            + self.prefixes.len()
+    }
+
+    /// Whether every map is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// What the maps hold after `write`.
     pub fn apply(&mut self, write: &MapWrite) {
         match *write {
             MapWrite::Frontend(write) => set(&mut self.frontends, write),
             MapWrite::Slot(write) => set(&mut self.slots, write),
             MapWrite::Backend(write) => set(&mut self.backends, write),
+            MapWrite::SourceRange(write) => set(&mut self.source_ranges, write),
+            MapWrite::NodeAddr(write) => set(&mut self.node_addrs, write),
+            MapWrite::Route(write) => set(&mut self.routes, write),
+            MapWrite::Announced(write) => set(&mut self.announced, write),
             MapWrite::Endpoint(write) => set(&mut self.endpoints, write),
             MapWrite::Identity(write) => set(&mut self.identities, write),
             MapWrite::RuleList(write) => set(&mut self.rule_lists, write),

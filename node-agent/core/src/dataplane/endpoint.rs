@@ -1,6 +1,6 @@
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{EndpointPort, Labels, ObjectName};
+use super::{EndpointPort, Labels, ObjectName, Protocol};
 
 /// A pod of this node whose interface is ready: what the CNI part knows before the API does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,21 @@ pub struct LocalEndpoint {
     pub labels: Labels,
     /// The pod's named container ports, which ingress rules may refer to. The stream's Workload of the same UID wins.
     pub named_ports: Vec<EndpointPort>,
+    /// Ports of the node that lead to the pod.
+    pub host_ports: Vec<HostPort>,
+}
+
+/// A port of the node that leads to a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    /// The address of the node that it is at; absent or unspecified: every one.
+    pub host_ip: Option<IpAddr>,
+    /// Port of the node, 1 to 65535.
+    pub host_port: u16,
+    /// Port of the pod, 1 to 65535.
+    pub container_port: u16,
+    /// Protocol.
+    pub protocol: Protocol,
 }
 
 impl LocalEndpoint {

@@ -1,14 +1,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use super::nodes::Nodes;
 use super::policies::{Policies, write_unsynced};
 use super::population::Population;
-use super::routes::Routes;
-use super::services::{Services, backend_names};
+use super::services::Services;
 use super::staged::Staged;
 use super::{
-    Change, Cidr, Event, IdentityName, Invalid, Kind, LocalEndpoint, MapContents, MapWrite, Names, ObjectName,
-    ObjectRef, PodName, abi_addr,
+    Change, Cidr, Event, GoneBackend, HealthCheck, IdentityName, Invalid, Kind, LocalEndpoint, MapContents, MapWrite,
+    NameSource, Names, ObjectName, ObjectRef, PodName, abi_addr,
 };
 
 /// The fold of everything the dataplane obeys; see the module's picture.
@@ -22,15 +22,14 @@ use super::{
 /// Until the first `Synced` only local endpoints are written: closed, unless the maps know them already.
 #[derive(Debug, Default)]
 pub struct Index {
-    node: String,
     services: Services,
     policies: Policies,
     population: Population,
-    routes: Routes,
+    nodes: Nodes,
     staged: Staged,
     /// Local interfaces that came or went since the last drain.
     interfaces: BTreeSet<u32>,
-    /// Objects of the snapshot that is coming in.
+    /// Objects of the snapshot that is coming in, but Services and EndpointSlices, which are marked themselves.
     snapshot: Option<BTreeSet<ObjectRef>>,
     /// The stream has said `Synced`: later events bring the revision forward.
     live: bool,
@@ -43,7 +42,12 @@ impl Index {
     /// An empty index of the node of this name.
     #[must_use]
     pub fn new(node: &str) -> Self {
-        Self { node: node.to_owned(), ..Self::default() }
+        Self { nodes: Nodes::new(node), ..Self::default() }
+    }
+
+    /// Sets the ranges outside of the cluster that pods reach with their own address.
+    pub fn set_no_masquerade(&mut self, ranges: Vec<Cidr>) {
+        self.nodes.set_no_masquerade(ranges);
     }
 
     /// A stream was opened (again): forgets a snapshot that was cut short. Returns the revision to resume from; 0 asks
@@ -59,8 +63,7 @@ impl Index {
         let seen = |kind, name: &ObjectName| Some(ObjectRef { kind: Some(kind), name: name.clone() });
         let seen = match &event.change {
             Change::SnapshotBegin | Change::Synced | Change::Progress | Change::Deleted(..) => None,
-            Change::Service(object) => seen(Kind::Service, &object.name),
-            Change::EndpointSlice(object) => seen(Kind::EndpointSlice, &object.name),
+            Change::Service(_) | Change::EndpointSlice(_) => None,
             Change::NetworkPolicy(object) => seen(Kind::NetworkPolicy, &object.name),
             Change::Workload(object) => seen(Kind::Workload, &object.name),
             Change::Namespace(object) => seen(Kind::Namespace, &ObjectName::new("", &object.name)),
@@ -72,6 +75,7 @@ impl Index {
         match event.change {
             Change::SnapshotBegin => {
                 self.snapshot = Some(BTreeSet::new());
+                self.services.objects().begin_snapshot();
                 self.live = false;
             }
             Change::Synced => self.finish_sync(),
@@ -82,13 +86,16 @@ impl Index {
                 }
                 self.delete(kind, &name);
             }
-            Change::Service(service) => self.services.put_service(service),
-            Change::EndpointSlice(slice) => self.services.put_slice(slice),
+            Change::Service(service) => self.services.objects().put_service(service),
+            Change::EndpointSlice(slice) => self.services.objects().put_slice(slice),
             Change::NetworkPolicy(policy) => self.policies.put(policy),
             Change::Workload(workload) => self.population.put_workload(workload),
             Change::Namespace(namespace) => self.population.put_namespace(namespace),
-            Change::NodeRoute(route) if route.name == self.node => {}
-            Change::NodeRoute(route) => self.routes.put(route),
+            Change::NodeRoute(route) => {
+                if let Some(change) = self.nodes.put(route) {
+                    self.services.node_changed(&change, &self.nodes);
+                }
+            }
         }
         if self.live {
             self.revision = self.revision.max(event.revision);
@@ -101,6 +108,11 @@ impl Index {
         if let Some(snapshot) = &mut self.snapshot {
             snapshot.insert(invalid.object.clone());
         }
+        match invalid.object.kind {
+            Some(Kind::Service) => self.services.objects().keep_service(&invalid.object.name),
+            Some(Kind::EndpointSlice) => self.services.objects().keep_slice(&invalid.object.name),
+            _ => {}
+        }
         if invalid.object.kind == Some(Kind::NetworkPolicy) {
             self.policies.reject(&invalid.object.name, invalid.selects.as_ref());
         }
@@ -111,19 +123,24 @@ impl Index {
     pub fn adopt(&mut self, contents: MapContents) {
         self.services.adopt(&contents);
         self.policies.adopt(&contents);
+        self.nodes.adopt();
         self.staged.adopt(contents);
         self.adopted = true;
     }
 
     /// A local pod's interface is there. Call it for the pods that are found at start too, before [`Index::drain`].
     pub fn endpoint_added(&mut self, endpoint: LocalEndpoint) {
-        self.interfaces.insert(endpoint.ifindex);
+        self.endpoint_removed(endpoint.ifindex);
+        self.services.objects().put_host_ports(&endpoint);
         self.population.add_local(endpoint);
     }
 
     /// A local pod's interface is gone.
     pub fn endpoint_removed(&mut self, ifindex: u32) {
         self.interfaces.insert(ifindex);
+        if let Some(old) = self.population.local().get(&ifindex) {
+            self.services.objects().delete_host_ports(&old.pod(), ifindex);
+        }
         self.population.remove_local(ifindex);
     }
 
@@ -154,11 +171,13 @@ impl Index {
             self.interfaces = interfaces;
             return self.staged.drain();
         }
+        self.population.set_cluster_dns(self.services.cluster_dns_addresses());
         let pods = self.population.take_changed_pods();
         for pod in &pods {
             interfaces.extend(self.population.ifindex(pod));
         }
-        self.services.write(&mut self.staged);
+        self.nodes.write(&mut self.staged);
+        self.services.write(&self.nodes, &mut self.staged);
         self.policies.write(&mut self.population, &pods, interfaces, &mut self.staged);
         self.write_identities();
         self.staged.drain()
@@ -186,7 +205,7 @@ impl Index {
     /// Next hop to each pod range of the other nodes. Complete when [`Index::is_synced`].
     #[must_use]
     pub fn routes(&self) -> &BTreeMap<Cidr, IpAddr> {
-        self.routes.next_hops()
+        self.nodes.next_hops()
     }
 
     /// Local pods that are closed because their policies could not be read or written.
@@ -201,43 +220,73 @@ impl Index {
         self.population.identities.collisions()
     }
 
+    /// Load balancer addresses that this node answers ARP and neighbour solicitations for, as of the last drain.
+    #[must_use]
+    pub fn announced(&self) -> &BTreeSet<IpAddr> {
+        self.services.announced()
+    }
+
+    /// What this node is to answer at health check ports, by port.
+    #[must_use]
+    pub fn health_checks(&self) -> Vec<HealthCheck> {
+        self.services.health_checks(&self.nodes)
+    }
+
+    /// Cluster IPs of the Service kube-system/kube-dns, when no EndpointSlice says that somebody else answers there: the
+    /// agent itself does. Complete when [`Index::is_synced`].
+    #[must_use]
+    pub fn cluster_dns_addresses(&self) -> &[IpAddr] {
+        self.services.cluster_dns_addresses()
+    }
+
+    /// Backends that ceased to be listed by any EndpointSlice of a Service, as of the last drain and since the last call.
+    /// To be asked for when the writes of the drain are done: nobody finds them any more then.
+    pub fn take_gone_backends(&mut self) -> Vec<GoneBackend> {
+        self.services.take_gone_backends()
+    }
+
     /// What the numbers in the maps stand for.
     #[must_use]
     pub fn names(&self) -> Names {
-        let by_addr = backend_names(self.services.slices());
-        let backends = &self.contents().backends;
+        self.name_source().names()
+    }
+
+    /// What is needed to find that out elsewhere: with very many Services it takes its time.
+    #[must_use]
+    pub fn name_source(&self) -> NameSource {
         let endpoints = self.population.local().values();
-        Names {
-            services: self.services.names(),
-            backends: backends
-                .iter()
-                .filter_map(|(&id, backend)| Some((id, by_addr.get(&backend.addr)?.clone())))
-                .collect(),
-            identities: self
-                .population
-                .identities
-                .iter()
-                .map(|(identity, group)| {
-                    let name = IdentityName { namespace: group.namespace.clone(), labels: group.labels.clone() };
-                    (identity, name)
-                })
-                .collect(),
-            endpoints: endpoints
-                .map(|pod| (pod.id, PodName { namespace: pod.namespace.clone(), name: pod.name.clone() }))
-                .collect(),
-            addresses: self.population.names(),
-            rule_lists: self.policies.names(),
+        let identities = self.population.identities.iter();
+        NameSource {
+            services: self.services.name_source(self.contents()),
+            others: Names {
+                identities: identities
+                    .map(|(identity, group)| {
+                        let name = IdentityName { namespace: group.namespace.clone(), labels: group.labels.clone() };
+                        (identity, name)
+                    })
+                    .collect(),
+                endpoints: endpoints
+                    .map(|pod| (pod.id, PodName { namespace: pod.namespace.clone(), name: pod.name.clone() }))
+                    .collect(),
+                addresses: self.population.names(),
+                rule_lists: self.policies.names(),
+                ..Names::default()
+            },
         }
     }
 
     fn delete(&mut self, kind: Kind, name: &ObjectName) {
         match kind {
-            Kind::Service => self.services.delete_service(name),
-            Kind::EndpointSlice => self.services.delete_slice(name),
+            Kind::Service => self.services.objects().delete_service(name),
+            Kind::EndpointSlice => self.services.objects().delete_slice(name),
             Kind::NetworkPolicy => self.policies.delete(name),
             Kind::Workload => self.population.delete_workload(name),
             Kind::Namespace => self.population.delete_namespace(&name.name),
-            Kind::NodeRoute => self.routes.delete(&name.name),
+            Kind::NodeRoute => {
+                if let Some(change) = self.nodes.delete(&name.name) {
+                    self.services.node_changed(&change, &self.nodes);
+                }
+            }
         }
     }
 
@@ -248,13 +297,12 @@ impl Index {
         let Some(seen) = self.snapshot.take() else { return };
         let cluster = |kind, name: &String| (kind, ObjectName::new("", name));
         let namespaced = |kind, name: &ObjectName| (kind, name.clone());
-        let services = self.services.service_names().map(|name| namespaced(Kind::Service, name));
-        let slices = self.services.slice_names().map(|name| namespaced(Kind::EndpointSlice, name));
+        self.services.objects().end_snapshot();
         let policies = self.policies.policy_names().map(|name| namespaced(Kind::NetworkPolicy, name));
         let workloads = self.population.workload_names().map(|name| namespaced(Kind::Workload, name));
         let namespaces = self.population.namespace_names().map(|name| cluster(Kind::Namespace, name));
-        let routes = self.routes.names().map(|name| cluster(Kind::NodeRoute, name));
-        let known = services.chain(slices).chain(policies).chain(workloads).chain(namespaces).chain(routes);
+        let nodes = self.nodes.names().map(|name| cluster(Kind::NodeRoute, name));
+        let known = policies.chain(workloads).chain(namespaces).chain(nodes);
         let gone: Vec<_> =
             known.filter(|(kind, name)| !seen.contains(&ObjectRef { kind: Some(*kind), name: name.clone() })).collect();
         for (kind, name) in gone {

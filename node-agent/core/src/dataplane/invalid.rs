@@ -26,6 +26,18 @@ pub enum Problem {
     /// Not an address prefix.
     #[error("not a CIDR: {0:?}")]
     Cidr(String),
+    /// Not an address family.
+    #[error("not an address family (IPv4, IPv6): {0:?}")]
+    Family(String),
+    /// A type of Service of the message that this version does not know.
+    #[error("unknown type of Service {0}")]
+    ServiceType(i32),
+    /// A time beyond what the API allows.
+    #[error("{0} is not in 0-{1} seconds")]
+    Seconds(u32, u32),
+    /// A value where there must be none.
+    #[error("must be empty: the Service is {0}")]
+    Unexpected(&'static str),
     /// A prefix that must lie in another one does not.
     #[error("{inner} is not in {outer}")]
     OutsideOf {

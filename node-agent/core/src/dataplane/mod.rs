@@ -3,7 +3,8 @@
 //! ```text
 //!  stream ──► Event ──► Index::apply ┐                        ┌► Index::drain ──► [MapWrite]  (in a safe order)
 //!  CNI    ──► LocalEndpoint ─────────┼─► Services, Policies ──┼► Index::routes                (for netlink)
-//!  maps   ──► MapContents ───────────┘                        └► Index::names                 (for people)
+//!  maps   ──► MapContents ───────────┘   Nodes                ├► announced, health_checks, take_gone_backends, ...
+//!                                                             └► Index::names                 (for people)
 //! ```
 //!
 //! [`Index`] is a synchronous fold. It keeps what the kernel holds ([`MapContents`]) beside what the objects ask for and
@@ -17,10 +18,11 @@ mod identity;
 mod index;
 mod invalid;
 mod names;
+mod nodes;
 mod object;
 mod policies;
 mod population;
-mod routes;
+mod report;
 #[cfg(test)]
 mod samples;
 mod selector;
@@ -28,17 +30,19 @@ mod services;
 mod staged;
 mod write;
 
-pub use address::{Cidr, abi_addr};
+pub use address::{Cidr, Family, abi_addr};
 pub use contents::MapContents;
-pub use endpoint::LocalEndpoint;
+pub use endpoint::{HostPort, LocalEndpoint};
 pub use event::{Change, Event};
 pub use identity::identity_hash;
 pub use index::Index;
 pub use invalid::{Invalid, Problem};
-pub use names::{BackendName, IdentityName, Names, PodName, RuleListName, RuleName, ServiceName};
+pub use names::{BackendName, IdentityName, NameSource, Names, PodName, RuleListName, RuleName, ServiceName};
 pub use object::{
     Endpoint, EndpointPort, EndpointSlice, IpBlock, Kind, Labels, Namespace, NetworkPolicy, NodeRoute, ObjectName,
-    ObjectRef, PodPeer, PolicyPeer, PolicyPort, PolicyPorts, PolicyRule, Protocol, Service, ServicePort, Workload,
+    ObjectRef, PodPeer, PolicyPeer, PolicyPort, PolicyPorts, PolicyRule, Protocol, Service, ServiceKind, ServicePort,
+    Workload,
 };
+pub use report::{GoneBackend, HealthCheck};
 pub use selector::{Requirement, Selector};
 pub use write::{MapWrite, Write};

@@ -3,11 +3,13 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::services;
+
 /// What the numbers in the maps stand for: written to a file for people and tools, never read back by the agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Names {
-    /// By service id ([`Frontend::service`](skep_abi::Frontend::service)).
+    /// By number of the endpoint set ([`Frontend::service`](skep_abi::Frontend::service)).
     pub services: BTreeMap<u32, ServiceName>,
     /// By backend id. A backend that is no pod is absent.
     pub backends: BTreeMap<u32, BackendName>,
@@ -21,7 +23,23 @@ pub struct Names {
     pub rule_lists: BTreeMap<u32, RuleListName>,
 }
 
-/// A port of a Service.
+/// What is needed to make [`Names`]: quick to take and on its own, so that another thread can do the rest.
+#[derive(Debug, Default)]
+pub struct NameSource {
+    pub(crate) services: services::NameSource,
+    /// All but those of Services and backends.
+    pub(crate) others: Names,
+}
+
+impl NameSource {
+    /// Looks everything up.
+    #[must_use]
+    pub fn names(self) -> Names {
+        Names { services: self.services.services(), backends: self.services.backends(), ..self.others }
+    }
+}
+
+/// A port of a Service, or a port of a pod that host ports lead to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceName {
     /// Namespace of the Service.

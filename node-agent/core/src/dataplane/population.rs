@@ -39,6 +39,8 @@ pub(crate) struct Population {
     workloads: BTreeMap<ObjectName, Workload>,
     local: BTreeMap<u32, LocalEndpoint>,
     local_of: BTreeMap<PodKey, u32>,
+    /// Addresses of the cluster's DNS when the agent itself answers there.
+    dns: BTreeSet<IpAddr>,
     pods: BTreeMap<PodKey, Pod>,
     holders: BTreeMap<IpAddr, BTreeSet<PodKey>>,
     pub(crate) identities: Identities,
@@ -93,6 +95,16 @@ impl Population {
             self.local_of.remove(&key);
         }
         self.refresh(&key);
+    }
+
+    /// Gives addresses of the cluster's DNS, at which the agent itself answers, the identity of the pods that answer
+    /// elsewhere: policies that let pods reach those let them reach the agent.
+    pub(crate) fn set_cluster_dns(&mut self, addresses: &[IpAddr]) {
+        let addresses: BTreeSet<IpAddr> = addresses.iter().copied().collect();
+        if self.dns != addresses {
+            self.dns = addresses;
+            self.refresh(&dns_pod());
+        }
     }
 
     pub(crate) fn namespace_names(&self) -> impl Iterator<Item = &String> {
@@ -178,6 +190,10 @@ impl Population {
         let facts = match (workload, local) {
             (Some(workload), _) => Some((workload.labels.clone(), workload.named_ports.clone())),
             (None, Some(local)) => Some((local.labels.clone(), local.named_ports.clone())),
+            (None, None) if !self.dns.is_empty() && *key == dns_pod() => {
+                addresses.extend(&self.dns);
+                Some((Labels::from([("k8s-app".to_owned(), "kube-dns".to_owned())]), Vec::new()))
+            }
             (None, None) => None,
         };
         let new = facts.map(|(labels, named_ports)| {
@@ -216,4 +232,9 @@ impl Population {
         }
         self.changed_pods.insert(key.clone());
     }
+}
+
+/// The agent as the pod of the cluster's DNS. No pod of the API's has an empty UID.
+fn dns_pod() -> PodKey {
+    PodKey { name: ObjectName::new("kube-system", "kube-dns"), uid: String::new() }
 }

@@ -1,8 +1,11 @@
 //! Small objects for tests.
 
+use std::net::IpAddr;
+
 use super::{
-    Change, Endpoint, EndpointPort, EndpointSlice, Event, Index, Labels, LocalEndpoint, MapWrite, Namespace,
-    NetworkPolicy, ObjectName, PolicyRule, Protocol, Requirement, Selector, Service, ServicePort, Workload,
+    Change, Endpoint, EndpointPort, EndpointSlice, Event, Family, HostPort, Index, Labels, LocalEndpoint, MapWrite,
+    Namespace, NetworkPolicy, NodeRoute, ObjectName, PolicyRule, Protocol, Requirement, Selector, Service, ServicePort,
+    Workload,
 };
 
 /// Reads `namespace/name`.
@@ -23,32 +26,41 @@ pub(crate) fn selector(text: &str) -> Selector {
     Selector { requirements: requirements.collect() }
 }
 
-/// A Service with TCP ports `name:number`.
+/// A Service with TCP ports `name:number` or `name:number:node port`.
 pub(crate) fn service(text: &str, ips: &[&str], ports: &[&str]) -> Service {
     let port = |text: &&str| {
-        let (name, port) = text.split_once(':').unwrap();
-        ServicePort { name: name.to_owned(), protocol: Protocol::Tcp, port: port.parse().unwrap() }
+        let parts: Vec<&str> = text.split(':').collect();
+        let number = |at: usize| parts.get(at).map(|part| part.parse().unwrap());
+        ServicePort {
+            name: parts[0].to_owned(),
+            protocol: Protocol::Tcp,
+            port: number(1).unwrap(),
+            node_port: number(2),
+        }
     };
-    Service {
-        name: name(text),
-        cluster_ips: ips.iter().map(|ip| ip.parse().unwrap()).collect(),
-        ports: ports.iter().map(port).collect(),
-        affinity_timeout_seconds: 0,
-    }
+    let cluster_ips: Vec<IpAddr> = ips.iter().map(|ip| ip.parse().unwrap()).collect();
+    let mut families: Vec<Family> = cluster_ips.iter().map(|&ip| Family::of(ip)).collect();
+    families.dedup();
+    Service { cluster_ips, families, ports: ports.iter().map(port).collect(), ..Service::new(name(text)) }
 }
 
-/// A slice with TCP ports `name:number` and endpoints `address[/notready|/terminating|/gone]`: ready, not ready,
-/// terminating but serving, terminating and no longer serving.
+/// A slice with TCP ports `name:number` and endpoints `address[@node][/notready|/terminating|/gone]`: ready, not ready,
+/// terminating but serving, terminating and no longer serving. The node is n1 unless it is given.
 pub(crate) fn slice(text: &str, service: &str, ports: &[&str], endpoints: &[&str]) -> EndpointSlice {
     let endpoint = |text: &&str| {
         let (address, state) = text.split_once('/').unwrap_or((text, "ready"));
+        let (address, node) = address.split_once('@').unwrap_or((address, "n1"));
         Endpoint {
             address: address.parse().unwrap(),
             ready: state == "ready",
             serving: state == "ready" || state == "terminating",
             terminating: state == "terminating" || state == "gone",
-            node: "n1".to_owned(),
-            pod: format!("pod-{address}"),
+            node: node.into(),
+            zone: "".into(),
+            pod: format!("pod-{address}").into(),
+            hostname: "".into(),
+            for_zones: [].into(),
+            for_nodes: [].into(),
         }
     };
     EndpointSlice {
@@ -56,6 +68,30 @@ pub(crate) fn slice(text: &str, service: &str, ports: &[&str], endpoints: &[&str
         service: service.to_owned(),
         endpoints: endpoints.iter().map(endpoint).collect(),
         ports: ports.iter().map(|text| named_port(text)).collect(),
+    }
+}
+
+/// A node that is ready.
+pub(crate) fn node(name: &str, addresses: &[&str], cidrs: &[&str]) -> NodeRoute {
+    NodeRoute {
+        name: name.to_owned(),
+        addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
+        pod_cidrs: cidrs.iter().map(|text| text.parse().unwrap()).collect(),
+        zone: String::new(),
+        ready: true,
+        exclude_from_load_balancers: false,
+    }
+}
+
+/// The host port `[address:]host port:container port` over TCP.
+pub(crate) fn host_port(text: &str) -> HostPort {
+    let (rest, container_port) = text.rsplit_once(':').unwrap();
+    let (host_ip, host_port) = rest.rsplit_once(':').map_or((None, rest), |(ip, port)| (Some(ip), port));
+    HostPort {
+        host_ip: host_ip.map(|ip| ip.parse().unwrap()),
+        host_port: host_port.parse().unwrap(),
+        container_port: container_port.parse().unwrap(),
+        protocol: Protocol::Tcp,
     }
 }
 
@@ -93,6 +129,7 @@ pub(crate) fn local(text: &str, address: &str, pod_labels: &str) -> LocalEndpoin
         mac: [2, 0, 0, 0, 0, addr4.octets()[3]],
         labels: labels(pod_labels),
         named_ports: Vec::new(),
+        host_ports: Vec::new(),
     }
 }
 

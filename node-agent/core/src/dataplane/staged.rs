@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use skep_abi::{
-    Addr, Backend, Bits, Endpoint, Frontend, FrontendKey, PeerKey, PortKey, PrefixKey, RuleList, RuleListKey, SlotKey,
+    Addr, Backend, Bits, Endpoint, Frontend, FrontendKey, NodeAddr, PeerKey, PortKey, PrefixKey, Route, RouteKey,
+    RuleList, RuleListKey, SlotKey, SourceRangeKey,
 };
 
 use super::{MapContents, MapWrite, Write};
@@ -34,6 +35,10 @@ impl Staged {
             MapWrite::Frontend(Write::Put(key, _)) => MapWrite::Frontend(Write::Delete(key)),
             MapWrite::Slot(Write::Put(key, _)) => MapWrite::Slot(Write::Delete(key)),
             MapWrite::Backend(Write::Put(key, _)) => MapWrite::Backend(Write::Delete(key)),
+            MapWrite::SourceRange(Write::Put(key, _)) => MapWrite::SourceRange(Write::Delete(key)),
+            MapWrite::NodeAddr(Write::Put(key, _)) => MapWrite::NodeAddr(Write::Delete(key)),
+            MapWrite::Route(Write::Put(key, _)) => MapWrite::Route(Write::Delete(key)),
+            MapWrite::Announced(Write::Put(key, _)) => MapWrite::Announced(Write::Delete(key)),
             MapWrite::Endpoint(Write::Put(key, _)) => MapWrite::Endpoint(Write::Delete(key)),
             MapWrite::Identity(Write::Put(key, _)) => MapWrite::Identity(Write::Delete(key)),
             MapWrite::RuleList(Write::Put(key, _)) => MapWrite::RuleList(Write::Delete(key)),
@@ -76,6 +81,39 @@ impl Staged {
 
     pub(crate) fn delete_backend(&mut self, id: u32) {
         delete(&mut self.contents.backends, &mut self.after, MapWrite::Backend, id);
+    }
+
+    pub(crate) fn put_source_range(&mut self, key: (u32, SourceRangeKey)) {
+        put(&mut self.contents.source_ranges, &mut self.before, MapWrite::SourceRange, key, 1);
+    }
+
+    pub(crate) fn delete_source_range(&mut self, key: (u32, SourceRangeKey)) {
+        delete(&mut self.contents.source_ranges, &mut self.after, MapWrite::SourceRange, key);
+    }
+
+    pub(crate) fn put_node_addr(&mut self, addr: Addr, value: NodeAddr) {
+        put(&mut self.contents.node_addrs, &mut self.flip, MapWrite::NodeAddr, addr, value);
+    }
+
+    pub(crate) fn delete_node_addr(&mut self, addr: Addr) {
+        delete(&mut self.contents.node_addrs, &mut self.flip, MapWrite::NodeAddr, addr);
+    }
+
+    pub(crate) fn put_route(&mut self, key: (u32, RouteKey), value: Route) {
+        put(&mut self.contents.routes, &mut self.flip, MapWrite::Route, key, value);
+    }
+
+    pub(crate) fn delete_route(&mut self, key: (u32, RouteKey)) {
+        delete(&mut self.contents.routes, &mut self.flip, MapWrite::Route, key);
+    }
+
+    /// After the frontends: an address is not answered for before it is served.
+    pub(crate) fn put_announced(&mut self, addr: Addr) {
+        put(&mut self.contents.announced, &mut self.after, MapWrite::Announced, addr, 1);
+    }
+
+    pub(crate) fn delete_announced(&mut self, addr: Addr) {
+        delete(&mut self.contents.announced, &mut self.before, MapWrite::Announced, addr);
     }
 
     pub(crate) fn put_endpoint(&mut self, ifindex: u32, value: Endpoint) {

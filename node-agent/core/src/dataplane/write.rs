@@ -1,5 +1,6 @@
 use skep_abi::{
-    Addr, Backend, Bits, Endpoint, Frontend, FrontendKey, PeerKey, PortKey, PrefixKey, RuleList, RuleListKey, SlotKey,
+    Addr, Backend, Bits, Endpoint, Frontend, FrontendKey, NodeAddr, PeerKey, PortKey, PrefixKey, Route, RouteKey,
+    RuleList, RuleListKey, SlotKey, SourceRangeKey,
 };
 
 /// One update of one map.
@@ -20,6 +21,14 @@ pub enum MapWrite {
     Slot(Write<SlotKey, u32>),
     /// `backends`.
     Backend(Write<u32, Backend>),
+    /// `source_ranges`.
+    SourceRange(Write<(u32, SourceRangeKey), u32>),
+    /// `node_addrs`.
+    NodeAddr(Write<Addr, NodeAddr>),
+    /// `routes`.
+    Route(Write<(u32, RouteKey), Route>),
+    /// `announced`.
+    Announced(Write<Addr, u32>),
     /// `endpoints`, by host-side interface index.
     Endpoint(Write<u32, Endpoint>),
     /// `identities`.

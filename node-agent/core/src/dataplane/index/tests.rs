@@ -9,10 +9,10 @@ use skep_abi::{Direction, endpoint_flags};
 use super::Index;
 use crate::dataplane::policies::evaluate::{Connection, allows};
 use crate::dataplane::samples::{
-    change, local, name, namespace, policy, selector, service, settle, slice, synced, workload,
+    change, local, name, namespace, node, policy, selector, service, settle, slice, synced, workload,
 };
 use crate::dataplane::{
-    Change, Event, Invalid, Kind, MapContents, MapWrite, NodeRoute, ObjectRef, Problem, Protocol, Write, abi_addr,
+    Change, Event, Invalid, Kind, MapContents, MapWrite, ObjectRef, Problem, Protocol, Write, abi_addr,
 };
 
 fn objects() -> Vec<Change> {
@@ -318,10 +318,7 @@ fn an_address_belongs_to_the_local_pod_then_to_the_youngest() {
 
 #[test]
 fn the_own_node_has_no_route() {
-    let route = |name: &str, cidr: &str| {
-        let addresses = vec![IpAddr::from([192, 0, 2, 1])];
-        Change::NodeRoute(NodeRoute { name: name.to_owned(), addresses, pod_cidrs: vec![cidr.parse().unwrap()] })
-    };
+    let route = |name: &str, cidr: &str| Change::NodeRoute(node(name, &["192.0.2.1"], &[cidr]));
     let mut index = synced([route("n1", "10.244.0.0/24"), route("n2", "10.244.1.0/24")]);
     assert_eq!(index.routes().len(), 1);
     change(&mut index, Change::Deleted(Kind::NodeRoute, crate::dataplane::ObjectName::new("", "n2")));

@@ -13,7 +13,7 @@ use skep_proto::dataplane::v1 as proto;
 
 pub use policy::{IpBlock, NetworkPolicy, PodPeer, PolicyPeer, PolicyPort, PolicyPorts, PolicyRule};
 pub use route::NodeRoute;
-pub use service::{Endpoint, EndpointPort, EndpointSlice, Service, ServicePort};
+pub use service::{Endpoint, EndpointPort, EndpointSlice, Service, ServiceKind, ServicePort};
 pub use workload::{Namespace, Workload};
 
 use super::Problem;
@@ -131,6 +131,16 @@ impl Protocol {
             Self::Tcp => 6,
             Self::Udp => 17,
             Self::Sctp => 132,
+        }
+    }
+
+    /// The name that the Kubernetes API has for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
         }
     }
 

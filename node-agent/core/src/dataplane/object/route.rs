@@ -6,7 +6,7 @@ use super::{address, required};
 use crate::dataplane::Cidr;
 use crate::dataplane::invalid::{Fault, each};
 
-/// How a node's pods are reached.
+/// A node: how it and its pods are reached, and whether traffic from outside may be sent to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRoute {
     /// Name of the node.
@@ -15,6 +15,12 @@ pub struct NodeRoute {
     pub addresses: Vec<IpAddr>,
     /// Ranges of its pods.
     pub pod_cidrs: Vec<Cidr>,
+    /// Topology zone, "" for none.
+    pub zone: String,
+    /// The node is Ready: it may answer for load balancer addresses.
+    pub ready: bool,
+    /// The node must not answer for load balancer addresses.
+    pub exclude_from_load_balancers: bool,
 }
 
 impl NodeRoute {
@@ -25,6 +31,9 @@ impl NodeRoute {
             pod_cidrs: each("pod_cidrs", wire.pod_cidrs, |text| {
                 text.parse().map_err(|problem| Fault::new("", problem))
             })?,
+            zone: wire.zone,
+            ready: wire.ready,
+            exclude_from_load_balancers: wire.exclude_from_load_balancers,
         })
     }
 }

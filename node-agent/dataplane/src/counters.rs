@@ -1,0 +1,59 @@
+use aya::maps::{Map, MapData, PerCpuArray, PerCpuHashMap};
+use skep_abi::{Counter, map};
+
+use crate::Error;
+
+/// The `counters` map.
+pub struct Counters {
+    map: PerCpuArray<MapData, u64>,
+}
+
+impl Counters {
+    pub(crate) fn new(map: Map) -> Result<Self, Error> {
+        let map = PerCpuArray::try_from(map).map_err(|source| Error::Map { name: map::COUNTERS, source })?;
+        Ok(Self { map })
+    }
+
+    /// Every counter over all CPUs, since the maps were made, in numeric order.
+    ///
+    /// # Errors
+    ///
+    /// When the system call fails.
+    pub fn totals(&self) -> Result<Vec<(Counter, u64)>, Error> {
+        let total = |counter: Counter| {
+            let per_cpu = self.map.get(&(counter as u32), 0);
+            let per_cpu = per_cpu.map_err(|source| Error::Map { name: map::COUNTERS, source })?;
+            Ok((counter, per_cpu.iter().sum()))
+        };
+        Counter::ALL.into_iter().map(total).collect()
+    }
+}
+
+/// The `service_hits` map.
+pub struct ServiceHits {
+    map: PerCpuHashMap<MapData, u32, u64>,
+}
+
+impl ServiceHits {
+    pub(crate) fn new(map: Map) -> Result<Self, Error> {
+        let map = PerCpuHashMap::try_from(map).map_err(|source| Error::Map { name: map::SERVICE_HITS, source })?;
+        Ok(Self { map })
+    }
+
+    /// Connections that each endpoint set was given, over all CPUs, in the order of their numbers.
+    ///
+    /// # Errors
+    ///
+    /// When the system call fails.
+    pub fn totals(&self) -> Result<Vec<(u32, u64)>, Error> {
+        let total = |entry: Result<(u32, aya::maps::PerCpuValues<u64>), aya::maps::MapError>| {
+            let (service, per_cpu) = entry.map_err(|source| Error::Map { name: map::SERVICE_HITS, source })?;
+            Ok((service, per_cpu.iter().sum()))
+        };
+        let mut totals = self.map.iter().map(total).collect::<Result<Vec<_>, Error>>()?;
+        totals.sort_unstable();
+        // The kernel restarts a walk whose current entry was removed.
+        totals.dedup_by_key(|(service, _)| *service);
+        Ok(totals)
+    }
+}
