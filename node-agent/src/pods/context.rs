@@ -117,3 +117,37 @@ fn resolver(text: &str) -> Dns {
     }
     dns
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::dns::{ClusterDns, Settings};
+
+    #[tokio::test]
+    async fn pods_are_told_of_the_name_server_that_there_is_when_they_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let (settings, watched) = watch::channel(Settings::default());
+        let config = PodsConfig {
+            node_name: "n1".to_owned(),
+            node_addresses: vec!["192.0.2.2".parse().unwrap()],
+            cri_socket: dir.path().join("no-runtime.sock"),
+            state_dir: dir.path().to_owned(),
+            pod_log_dir: dir.path().to_owned(),
+            cgroup_parent: None,
+            cluster_dns: Some(watched),
+            sandbox_parallelism: 1,
+        };
+        let context = Context::new(config, mpsc::channel(1).0, mpsc::channel(1).0);
+        let early = context.node();
+        assert_eq!(early.cluster_dns, None);
+        let servers = vec!["10.96.0.10".parse().unwrap(), "fd00:96::a".parse().unwrap()];
+        let dns = ClusterDns { servers, domain: "cluster.local".to_owned() };
+        settings.send_replace(Settings { dns: Some(dns), settled: true });
+        let told = (vec!["10.96.0.10".to_owned(), "fd00:96::a".to_owned()], "cluster.local".to_owned());
+        assert_eq!(context.node().cluster_dns, Some(told));
+        assert!(Arc::ptr_eq(&context.node(), &context.node()), "pods share what they are told");
+        assert_eq!(early.cluster_dns, None);
+    }
+}
