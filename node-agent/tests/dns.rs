@@ -24,7 +24,7 @@ use client::{Answer, ask, ask_over_tcp, pipelined, raw};
 use domain::base::iana::{Rcode, Rtype};
 use outside::Outside;
 use skep_agent::dns::{ClusterDns, INTERFACE, Lookup, Outcome, Settings};
-use world::{CLUSTER_DNS, World, eventually, service, slice, synced};
+use world::{CLUSTER_DNS, eventually, service, slice, synced};
 
 const WEB: &str = "web.shop.svc.cluster.local";
 

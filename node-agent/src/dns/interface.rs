@@ -11,7 +11,7 @@ pub(super) async fn ensure(netlink: &Netlink, wanted: &[IpAddr]) -> Result<(), N
     let link = match netlink.link(INTERFACE).await? {
         Some(link) => link,
         None => {
-            netlink.add_dummy(INTERFACE).await?;
+            netlink.add_dead_end(INTERFACE).await?;
             match netlink.link(INTERFACE).await? {
                 Some(link) => link,
                 // Somebody took it away in between: the next review makes it again.

@@ -23,8 +23,6 @@ use crate::upstream::Backoff;
 
 /// Threads that answer.
 const WORKERS: usize = 2;
-/// How soon is noticed that the node's name servers changed, or that somebody took the interface away.
-const REVIEW: Duration = Duration::from_secs(5);
 /// The node's own name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
@@ -37,11 +35,18 @@ pub struct Place {
     pub resolv_conf: PathBuf,
     /// How long these are waited for.
     pub patience: Patience,
+    /// How soon is noticed that the file changed, or that somebody took the interface away.
+    pub review: Duration,
 }
 
 impl Default for Place {
     fn default() -> Self {
-        Self { port: PORT, resolv_conf: RESOLV_CONF.into(), patience: Patience::default() }
+        Self {
+            port: PORT,
+            resolv_conf: RESOLV_CONF.into(),
+            patience: Patience::default(),
+            review: Duration::from_secs(5),
+        }
     }
 }
 
@@ -208,10 +213,11 @@ impl Keeper {
                 None if now.settled => self.stop(&shared).await,
                 None => Ok(()),
             };
+            let review = shared.place.review;
             let wait = match &result {
                 Ok(()) => {
                     backoff.reset();
-                    REVIEW
+                    review
                 }
                 Err(problem) => {
                     let wait = backoff.next_wait();
@@ -224,7 +230,7 @@ impl Keeper {
             // The time being up and a change call for the same.
             if let Ok(Err(_ended)) = tokio::time::timeout(wait, settings.changed()).await {
                 // They do not change any more.
-                tokio::time::sleep(REVIEW).await;
+                tokio::time::sleep(review).await;
             }
         }
     }

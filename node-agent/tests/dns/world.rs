@@ -63,7 +63,16 @@ impl World {
     }
 
     async fn listens(&self) {
-        eventually("listening", async || (self.dns.status().listening.len() == CLUSTER_DNS.len()).then_some(())).await;
+        let mut last = None;
+        eventually("listening", async || {
+            let status = self.dns.status();
+            if status.problem.is_some() && status.problem != last {
+                println!("problem: {:?}", status.problem);
+                last = status.problem;
+            }
+            (status.listening.len() == CLUSTER_DNS.len()).then_some(())
+        })
+        .await;
     }
 
     /// Another agent after the first one.
@@ -97,6 +106,7 @@ fn start_dns(dir: &TempDir, zone: &SharedZone, netlink: &Netlink, settings: &wat
     let place = Place {
         resolv_conf: dir.path().join("resolv.conf"),
         patience: Patience { attempt: Duration::from_millis(400), total: Duration::from_secs(2) },
+        review: Duration::from_millis(50),
         ..Place::default()
     };
     Dns::start_at(place, &DnsArgs::default(), zone.clone(), netlink.clone(), settings.subscribe()).unwrap()
