@@ -36,6 +36,8 @@ pub(crate) struct Scratch {
     pub(crate) set: u64,
     /// Not 0 when that is the pod itself.
     pub(crate) hairpin: u32,
+    /// Not 0 when later fragments of the datagram have gone before this first one.
+    pub(crate) early: u32,
     /// The rule list that was asked, 0 for none.
     pub(crate) list: u32,
     /// The rule that decided.
@@ -63,6 +65,7 @@ pub(crate) fn get() -> Option<&'static mut Scratch> {
         record::clear(&raw mut (*memory).service);
         record::clear(&raw mut (*memory).key);
         (*memory).service_port_be = 0;
+        (*memory).early = 0;
         (*memory).list = 0;
         (*memory).rule = NO_RULE;
         (*memory).identity = 0;
