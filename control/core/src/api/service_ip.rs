@@ -309,6 +309,8 @@ fn addresses(
             Err(_) => {
                 Some((path.index(index), "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()))
             }
+            // What it has it keeps, also when the range was another then.
+            Ok(ip) if taken.own.contains(&ip) && ip.is_ipv4() == range.v4 => None,
             Ok(ip) if !range.contains(ip) => Some((
                 path.clone(),
                 format!(

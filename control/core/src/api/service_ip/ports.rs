@@ -126,7 +126,10 @@ pub(super) fn allocate(
                 let here = Path::new("spec").child("ports").index(index).child("nodePort");
                 // A number that is no port is in no range.
                 let number = u16::try_from(wanted).unwrap_or_default();
-                if let Err(refused) = range.check(number, &taken) {
+                // What it has it keeps, also when the range was another then.
+                if !others.own.contains(&number)
+                    && let Err(refused) = range.check(number, &taken)
+                {
                     faults.push(FieldError::invalid(here, wanted, &refused));
                     continue;
                 }
@@ -142,15 +145,22 @@ pub(super) fn allocate(
     }
     if faults.is_empty() && needs_health_check(spec) {
         let taken = |port: u16| others.contains(&port) || mine.contains(&port);
-        health_check(spec, range, &taken, random)?;
+        health_check(spec, range, others.own, &taken, random)?;
     }
     Ok(())
 }
 
-fn health_check(spec: &mut Value, range: NodePorts, taken: &impl Fn(u16) -> bool, random: u64) -> Result<(), Status> {
+fn health_check(
+    spec: &mut Value,
+    range: NodePorts,
+    own: &HashSet<u16>,
+    taken: &impl Fn(u16) -> bool,
+    random: u64,
+) -> Result<(), Status> {
     let asked = spec["healthCheckNodePort"].as_i64().unwrap_or_default();
     if asked != 0 {
-        let refused = range.check(u16::try_from(asked).unwrap_or_default(), taken);
+        let number = u16::try_from(asked).unwrap_or_default();
+        let refused = if own.contains(&number) { Ok(()) } else { range.check(number, taken) };
         return refused.map_err(|error| {
             Status::internal(format!("failed to allocate requested HealthCheck NodePort {asked}: {error}"))
         });

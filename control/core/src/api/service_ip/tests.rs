@@ -215,6 +215,28 @@ fn a_range_of_node_ports_is_used_up_and_no_more() {
 }
 
 #[test]
+fn what_was_given_from_another_range_is_kept() {
+    let spec =
+        json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80, "protocol": "TCP"}]});
+    let old = given(spec, None, &Taken::default()).unwrap();
+    let elsewhere = ServiceRanges {
+        cidrs: ServiceCidrs::parse("10.99.0.0/16,fd99::/112").unwrap(),
+        node_ports: "20000-20010".parse().unwrap(),
+    };
+    let mut taken = Taken::default();
+    taken.add(&old);
+    let mut new = old.clone();
+    allocate(&mut new, Some(&old), &elsewhere, &taken, 1).unwrap();
+    assert_eq!(new, old);
+    // What is added comes from the new one.
+    let more = json!([old["spec"]["ports"][0], {"port": 81, "protocol": "TCP"}]);
+    set(child(&mut new, "spec"), "ports", more);
+    allocate(&mut new, Some(&old), &elsewhere, &taken, 1).unwrap();
+    assert_eq!(new["spec"]["ports"][0], old["spec"]["ports"][0]);
+    assert!((20_000..=20_010).contains(&new["spec"]["ports"][1]["nodePort"].as_u64().unwrap()));
+}
+
+#[test]
 fn health_checks_have_a_port_of_their_own() {
     let local = |extra: Value| {
         let mut spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80, "protocol": "TCP", "nodePort": 30_001}]});
