@@ -11,6 +11,7 @@ mod select;
 mod skb;
 mod socket;
 mod translate;
+mod uplink;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,7 +1,7 @@
 //! Drop counters and flow events.
 
 use aya_ebpf::helpers::bpf_ktime_get_boot_ns;
-use skep_abi::{Direction, FlowEvent, Reason};
+use skep_abi::{Counter, Direction, FlowEvent, Reason};
 
 use crate::maps;
 
@@ -30,6 +30,15 @@ pub(crate) fn count(reason: Reason, direction: Direction, bytes: u32) {
             (*counters).packets += 1;
             (*counters).bytes += u64::from(bytes);
         }
+    }
+}
+
+/// Counts what is no drop.
+#[inline(always)]
+pub(crate) fn tally(counter: Counter) {
+    if let Some(count) = maps::counters.get_ptr_mut(counter as u32) {
+        // SAFETY: as in `count`.
+        unsafe { *count += 1 };
     }
 }
 

@@ -11,8 +11,9 @@ use aya_ebpf::helpers::{
 use skep_abi::Reason;
 use skep_verdict::packet::{Bytes, Chunk};
 
-/// Mark of packets that the dataplane itself sends to the pod that the packet came from. They meet the program for
-/// packets to the pod, which lets them through. Marks do not cross namespaces: no pod can set it.
+/// Mark of packets that the dataplane itself sends out of an interface: back to the pod that they came from, or out of the
+/// uplink. They meet the program for packets that leave by it, which lets them through. Marks do not cross namespaces: no
+/// pod can set it.
 const OWN: u32 = 0x536b_6570;
 
 /// A packet.
@@ -51,6 +52,29 @@ impl Skb {
     pub(crate) fn ifindex(self) -> u32 {
         // SAFETY: the context outlives the program.
         unsafe { (*self.0).ifindex }
+    }
+
+    /// Index of the interface that the packet came in by; 0 when it is of this host.
+    #[inline(always)]
+    pub(crate) fn ingress_ifindex(self) -> u32 {
+        // SAFETY: the context outlives the program.
+        unsafe { (*self.0).ingress_ifindex }
+    }
+
+    /// Whether the packet's link-layer address is another machine's: it is only overheard.
+    #[inline(always)]
+    pub(crate) fn is_for_others(self) -> bool {
+        /// `PACKET_OTHERHOST` of the kernel's packet interface.
+        const OTHER_HOST: u32 = 3;
+        // SAFETY: the context outlives the program.
+        unsafe { (*self.0).pkt_type == OTHER_HOST }
+    }
+
+    /// Marks the packet as sent by the dataplane itself.
+    #[inline(always)]
+    pub(crate) fn mark_own(self) {
+        // SAFETY: the context outlives the program.
+        unsafe { (*self.0).mark = OWN };
     }
 
     /// Whether the dataplane sent this packet itself; takes the mark away.
@@ -97,17 +121,15 @@ impl Skb {
         done(unsafe { bpf_l4_csum_replace(self.0.cast(), offset, from, to, flags) })
     }
 
-    /// Sends the packet to the pod that it came from: link-layer addresses change places.
+    /// Sends the packet to where it came from: link-layer addresses change places.
     #[inline(always)]
     pub(crate) fn send_back(self) -> Result<i32, Reason> {
         let eth: Chunk<12> = self.load(0).ok_or(Reason::Malformed)?;
         let [a, b, c, d, e, f, g, h, i, j, k, l] = eth.0;
         self.store(0, &[g, h, i, j, k, l, a, b, c, d, e, f])?;
-        // SAFETY: the context outlives the program.
-        unsafe {
-            (*self.0).mark = OWN;
-            Ok(bpf_redirect((*self.0).ifindex, 0) as i32)
-        }
+        self.mark_own();
+        // SAFETY: plain values.
+        Ok(unsafe { bpf_redirect(self.ifindex(), 0) } as i32)
     }
 }
 

@@ -89,6 +89,27 @@ pub(crate) fn quoted(skb: Skb, quoted: &Packet, side: Side, addr: &Addr, port_be
     Ok(())
 }
 
+/// Changes the identifier of an ICMP echo.
+#[inline(never)]
+pub(crate) fn echo(skb: Skb, packet: &Packet, id_be: u16) -> Result<(), Reason> {
+    if !packet.has_l4() {
+        return Ok(());
+    }
+    skb.l4_csum(packet.l4 + 2, packet.src_port_be.into(), id_be.into(), 2)?;
+    skb.store(packet.l4 + 4, &id_be.to_ne_bytes())
+}
+
+/// Changes the identifier of an echo that an ICMP error quotes. The quoted echo's own checksum changes with it, and by the
+/// opposite: the error's, which covers both, stays right.
+#[inline(never)]
+pub(crate) fn quoted_echo(skb: Skb, quoted: &Packet, id_be: u16) -> Result<(), Reason> {
+    if !quoted.has_l4() || quoted.src_port_be == id_be {
+        return Ok(());
+    }
+    skb.l4_csum(quoted.l4 + 2, quoted.src_port_be.into(), id_be.into(), 2)?;
+    skb.store(quoted.l4 + 4, &id_be.to_ne_bytes())
+}
+
 #[inline(always)]
 fn store_addr(skb: Skb, packet: &Packet, side: Side, addr: &Addr) -> Result<(), Reason> {
     if packet.v6 {

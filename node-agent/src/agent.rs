@@ -18,6 +18,7 @@ use tracing::{error, info, warn};
 use crate::cni::{self, Adopted, Endpoints, Journal, NodeNetwork, PodFacts, PodLookup};
 use crate::config::Config;
 use crate::dataplane::{self, Dataplane, Start};
+use crate::dns::{self, Dns, Feed, SettingsWatch, SharedZone};
 use crate::local_api::LocalApi;
 use crate::netlink::Netlink;
 use crate::node_status::NodeReporter;
@@ -59,13 +60,17 @@ impl Agent {
         let journal = Journal::open(&config.state_dir, in_use)?;
         let (endpoints, adopted) = Endpoints::adopt(journal.clone(), network.clone()).await?;
         let uplink = uplink::find(&netlink, &config).await?;
-        let (dataplane, programs, flow_events) = start_dataplane(&config, uplink, endpoints).await?;
+        let zone = SharedZone::default();
+        let feed = (!config.dns.no_cluster_dns).then(|| Feed::new(zone.clone()));
+        let (dataplane, programs, flow_events) = start_dataplane(&config, uplink, endpoints, feed).await?;
         // Relocation against the kernel's type information took tens of megabytes for a moment.
         memory::give_back();
 
         let (reports, reports_to_send) = mpsc::channel(QUEUE);
         let (events, events_to_send) = mpsc::channel(QUEUE);
-        let pods = Pods::start(pods_config(&config), reports, events);
+        let dns_settings = dns::SettingsKeeper::open(&config.dns, &config.state_dir);
+        let dns = Dns::start(&config.dns, zone, netlink.clone(), dns_settings.watch()).context("cluster DNS")?;
+        let pods = Pods::start(pods_config(&config, dns_settings.watch()), reports, events);
         let endpoints = start_cni(&config, adopted, &dataplane, Arc::clone(&programs), &pods).await?;
 
         let flows = dataplane::follow_flows(flow_events, dataplane.clone()).context("flow records")?;
@@ -86,7 +91,14 @@ impl Agent {
         tokio::spawn(upstream::report_pods(upstream.clone(), reports_to_send, pods.clone()));
         tokio::spawn(upstream::report_events(upstream.clone(), events_to_send));
         let pod_stream = Arc::new(StreamState::default());
-        tokio::spawn(upstream::watch_pods(upstream.clone(), session, pods.clone(), Arc::clone(&pod_stream)));
+        let dns_settled = dns::settled(dns_settings.watch());
+        tokio::spawn(dns_settings.follow(session.watch()));
+        let watch_pods = upstream::watch_pods(upstream.clone(), session, pods.clone(), Arc::clone(&pod_stream));
+        tokio::spawn(async move {
+            // Pods are told of their name server when they start.
+            dns_settled.await;
+            watch_pods.await;
+        });
         let dataplane_stream = Arc::new(StreamState::default());
         tokio::spawn(upstream::watch_dataplane(upstream, dataplane.clone(), Arc::clone(&dataplane_stream)));
 
@@ -97,6 +109,7 @@ impl Agent {
             dataplane: dataplane.clone(),
             journal,
             flows,
+            dns,
         };
         local_api::serve(&config.local_api_socket(), api).context("local API socket")?;
         let addr = config.node_api();
@@ -128,6 +141,7 @@ async fn start_dataplane(
     config: &Config,
     uplink: Option<u32>,
     endpoints: Vec<(LocalEndpoint, String)>,
+    dns: Option<Feed>,
 ) -> anyhow::Result<(Dataplane, Arc<skep_dataplane::Dataplane>, Events)> {
     let addr = |ipv4| config.address(ipv4).map_or(Addr::NONE, Addr::from);
     let options = Options {
@@ -143,9 +157,9 @@ async fn start_dataplane(
             node_port_last: config.node_port_range.last,
             snat_port_first: config.snat_port_range.first,
             snat_port_last: config.snat_port_range.last,
-            uplink_ifindex: uplink.unwrap_or(0),
             ..skep_abi::Config::default()
         },
+        uplink,
     };
     let node = config.node_name.clone();
     let no_masquerade = config.no_masquerade_cidr.clone();
@@ -174,7 +188,8 @@ async fn start_dataplane(
         }
         info!(took = ?started.elapsed(), pods = count, "dataplane is loaded");
         let loaded = Arc::new(loaded);
-        let dataplane = Dataplane::start(Start { dataplane: Arc::clone(&loaded), index, endpoints: count, run_dir })?;
+        let start = Start { dataplane: Arc::clone(&loaded), index, endpoints: count, run_dir, dns };
+        let dataplane = Dataplane::start(start)?;
         Ok((dataplane, loaded, events))
     })
     .await
@@ -193,7 +208,7 @@ fn host_netns() -> u64 {
     }
 }
 
-fn pods_config(config: &Config) -> PodsConfig {
+fn pods_config(config: &Config, cluster_dns: SettingsWatch) -> PodsConfig {
     PodsConfig {
         node_name: config.node_name.clone(),
         node_addresses: config.node_address.clone(),
@@ -201,7 +216,7 @@ fn pods_config(config: &Config) -> PodsConfig {
         state_dir: config.state_dir.clone(),
         pod_log_dir: config.pod_log_dir.clone(),
         cgroup_parent: config.cgroup_parent.clone(),
-        cluster_dns: None,
+        cluster_dns: Some(cluster_dns),
         sandbox_parallelism: SANDBOX_PARALLELISM,
     }
 }

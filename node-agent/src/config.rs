@@ -9,6 +9,8 @@ use clap::{ArgAction, Parser, ValueEnum};
 use skep_abi::config_flags;
 use skep_agent_core::dataplane::Cidr;
 
+use crate::dns::DnsArgs;
+
 /// Runs the pods of one node and its dataplane.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "skep-agent", version)]
@@ -100,6 +102,10 @@ pub struct Config {
     /// Directory for container logs.
     #[arg(long, value_name = "DIR", default_value = "/var/log/pods")]
     pub pod_log_dir: PathBuf,
+
+    /// Names of the cluster.
+    #[command(flatten)]
+    pub dns: DnsArgs,
 }
 
 /// How a connection from outside that this node receives reaches a backend on another node.

@@ -35,7 +35,9 @@ pub struct ConnValue {
     pub expires: u64,
     /// Packets that the pod sent.
     pub tx_packets: u64,
-    /// Packets that the pod received.
+    /// Packets that the pod received. In a `kind` 1 entry, which counts what the pod sent only, the endpoint set that the
+    /// backend was chosen from: [`Frontend::service`](crate::Frontend::service) in the upper half,
+    /// [`Frontend::generation`](crate::Frontend::generation) in the lower.
     pub rx_packets: u64,
     /// The address on the other side of a translation: in a `kind` 0 entry the Service address that the pod asked for,
     /// in a `kind` 1 entry the backend. [`Addr::NONE`] when nothing is translated.
@@ -46,7 +48,8 @@ pub struct ConnValue {
     pub state: u8,
     /// Bits of [`conn_flags`].
     pub flags: u8,
-    /// In a `kind` 1 entry the backend id, else 0.
+    /// In a `kind` 1 entry the backend id. In a `kind` 0 entry the index of the interface behind which the other side is, when
+    /// that is a pod of this node and packets have come from it, else 0.
     pub backend: u32,
 }
 

@@ -143,6 +143,10 @@ pub struct Config {
     pub tunnel_ifindex: u32,
     /// Index of the interface that leads to other nodes and out of the cluster, 0 when there is none.
     pub uplink_ifindex: u32,
+    /// Link-layer address of that interface, with which load balancer addresses are announced.
+    pub uplink_mac: [u8; 6],
+    /// Zero.
+    pub pad: [u8; 2],
 }
 
 /// Flags of [`Config`].
@@ -158,7 +162,7 @@ pub mod config_flags {
     pub const DSR: u32 = 1 << 3;
 }
 
-const _: () = assert!(core::mem::size_of::<Config>() == 64);
+const _: () = assert!(core::mem::size_of::<Config>() == 72);
 
 #[cfg(feature = "user")]
 mod user {

@@ -56,7 +56,7 @@ pub mod nat_flags {
     /// The source port was allocated on this node.
     pub const SNAT: u8 = 1 << 1;
     /// Nothing is rewritten: packets go on to the backend's node as they are, which answers the client itself (direct
-    /// server return). There is no reverse entry.
+    /// server return). There is no reverse entry; `dst` is that node's address.
     pub const DSR: u8 = 1 << 2;
 }
 

@@ -140,8 +140,8 @@ pub struct AffinityValue {
     pub last_used: u64,
     /// Id of the backend.
     pub backend: u32,
-    /// Zero.
-    pub pad: u32,
+    /// Index of the slot that it was found in: where to look first whether it is still in the set.
+    pub slot: u32,
 }
 
 /// Data of an LPM key: clients that may use an endpoint set. The prefix length, kept beside it, is

@@ -1,4 +1,5 @@
-//! Refusal of a connection to a Service without endpoints: the packet itself becomes the answer and goes back to the pod.
+//! Refusal of a connection to a Service without endpoints: the packet itself becomes the answer and goes back to where it
+//! came from.
 
 use skep_abi::Reason;
 use skep_verdict::packet::{Bytes, Chunk, ETH_LEN, Packet};
@@ -9,7 +10,7 @@ use crate::skb::Skb;
 
 /// Answers with RST or ICMP port unreachable.
 ///
-/// Gives [`Reason::NoEndpoints`] when no answer can or must be made: the packet is to be dropped.
+/// Gives a reason when no answer can or must be made: the packet is to be dropped.
 #[inline(never)]
 pub(crate) fn answer(skb: Skb, packet: &Packet) -> Packed {
     pack(try_answer(skb, packet))
@@ -48,11 +49,8 @@ fn reset(skb: Skb, packet: &Packet) -> Result<(), Reason> {
 
 #[inline(never)]
 fn unreachable4(skb: Skb, packet: &Packet) -> Result<(), Reason> {
-    // A header with options would have to be quoted whole to be understood.
-    if packet.l4 != packet.l3 + refuse::IPV4_LEN as u32 {
-        return Err(Reason::NoEndpoints);
-    }
     let header: Chunk<{ refuse::IPV4_LEN }> = skb.load(packet.l3).ok_or(Reason::Malformed)?;
+    let header = refuse::without_options(&header);
     let after: Chunk<{ refuse::QUOTED_LEN }> = skb.load(packet.l4).ok_or(Reason::Malformed)?;
     let payload = (refuse::ICMP_LEN + refuse::IPV4_LEN + refuse::QUOTED_LEN) as u16;
     let start = ETH_LEN + refuse::IPV4_LEN as u32;
@@ -65,9 +63,10 @@ fn unreachable4(skb: Skb, packet: &Packet) -> Result<(), Reason> {
 
 #[inline(never)]
 fn unreachable6(skb: Skb, packet: &Packet) -> Result<(), Reason> {
-    let header: Chunk<{ refuse::IPV6_LEN }> = skb.load(packet.l3).ok_or(Reason::Malformed)?;
-    let after: Chunk<{ refuse::QUOTED_LEN }> =
-        skb.load(packet.l3 + refuse::IPV6_LEN as u32).ok_or(Reason::Malformed)?;
+    let mut header: Chunk<{ refuse::IPV6_LEN }> = skb.load(packet.l3).ok_or(Reason::Malformed)?;
+    // Extension headers are left out, as IPv4 options are.
+    header.0[6] = packet.proto;
+    let after: Chunk<{ refuse::QUOTED_LEN }> = skb.load(packet.l4).ok_or(Reason::Malformed)?;
     let payload = (refuse::ICMP_LEN + refuse::IPV6_LEN + refuse::QUOTED_LEN) as u16;
     let start = ETH_LEN + refuse::IPV6_LEN as u32;
     skb.resize(start + u32::from(payload))?;

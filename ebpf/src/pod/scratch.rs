@@ -27,11 +27,17 @@ pub(crate) struct Scratch {
     pub(crate) service: Addr,
     /// Port to `service`, network byte order.
     pub(crate) service_port_be: u16,
-    pub(crate) pad: u16,
+    /// Why a Service refuses.
+    pub(crate) refusal: Reason,
+    pub(crate) pad: u8,
     /// The backend that was chosen.
     pub(crate) backend: u32,
+    /// The endpoint set that it is of (see [`skep_verdict::service::set_of`]).
+    pub(crate) set: u64,
     /// Not 0 when that is the pod itself.
     pub(crate) hairpin: u32,
+    /// Not 0 when later fragments of the datagram have gone before this first one.
+    pub(crate) early: u32,
     /// The rule list that was asked, 0 for none.
     pub(crate) list: u32,
     /// The rule that decided.
@@ -59,6 +65,7 @@ pub(crate) fn get() -> Option<&'static mut Scratch> {
         record::clear(&raw mut (*memory).service);
         record::clear(&raw mut (*memory).key);
         (*memory).service_port_be = 0;
+        (*memory).early = 0;
         (*memory).list = 0;
         (*memory).rule = NO_RULE;
         (*memory).identity = 0;

@@ -10,7 +10,7 @@ use skep_verdict::packet::{
 
 use super::from::parse;
 use super::scratch::{self, Scratch, own_addr};
-use super::{PASS, SHOT, classify, fragment, icmp, track};
+use super::{PASS, SHOT, classify, fragment, icmp, peer, track};
 use crate::action::unpack;
 use crate::maps;
 use crate::skb::Skb;
@@ -61,13 +61,20 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
         return unpack(icmp::to_pod(skb, endpoint, s));
     }
     if s.packet.part as u8 != Part::Whole as u8 {
-        fragment::resolve(endpoint, &mut s.packet, DIRECTION)?;
+        if let Err(reason) = fragment::resolve(endpoint, s, DIRECTION) {
+            let passes = reason as u8 == Reason::UnknownFragment as u8 && fragment::may_pass(endpoint, s, DIRECTION);
+            return if passes { Ok(PASS) } else { Err(reason) };
+        }
         s.key = conn::flow_key(&s.packet, DIRECTION, endpoint.id);
     }
     if let Some(flow) = track::find(&s.key, s) {
         conn::advance(flow, &s.packet, DIRECTION, s.now);
+        peer::note(skb, flow);
         if flow.nat_addr == Addr::NONE {
             return Ok(PASS);
+        }
+        if s.early != 0 {
+            return Err(Reason::UnknownFragment);
         }
         s.service_key = s.key;
         s.service_key.remote = flow.nat_addr;

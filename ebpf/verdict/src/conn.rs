@@ -51,6 +51,19 @@ pub fn is_over(value: &ConnValue, packet: &Packet, now: u64) -> bool {
     value.expires <= now || (over && packet.tcp(tcp_flags::SYN | tcp_flags::ACK, tcp_flags::SYN))
 }
 
+/// Whether a packet may go elsewhere than the packets before it: one that opens a connection, or a datagram. What has no
+/// ports of its own goes where its first fragment went.
+#[inline(always)]
+pub fn opens(packet: &Packet) -> bool {
+    packet.has_l4() && (packet.proto == proto::UDP || packet.tcp(tcp_flags::SYN | tcp_flags::ACK, tcp_flags::SYN))
+}
+
+/// Whether the pod has opened the flow and nobody has answered yet.
+#[inline(always)]
+pub fn is_unanswered(value: &ConnValue) -> bool {
+    value.state == ConnState::New as u8 && value.flags & conn_flags::OUTBOUND != 0
+}
+
 /// A new entry for a packet.
 #[inline(always)]
 pub fn open(packet: &Packet, direction: Direction, now: u64) -> ConnValue {

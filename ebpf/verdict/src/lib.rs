@@ -8,6 +8,8 @@
 extern crate std;
 
 pub mod conn;
+pub mod nat;
+pub mod neighbour;
 pub mod packet;
 pub mod policy;
 pub mod refuse;

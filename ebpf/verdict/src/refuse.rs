@@ -98,6 +98,23 @@ pub fn ipv6_header(packet: &Packet, protocol: u8, payload: u16) -> Chunk<IPV6_LE
     chunk
 }
 
+/// An IPv4 header as if it had no options. Where the ports stand in a quoted packet is then known without reading on: an error
+/// may quote less than the options and eight bytes.
+#[inline(always)]
+pub fn without_options(header: &[u8; IPV4_LEN]) -> Chunk<IPV4_LEN> {
+    let mut chunk = Chunk(*header);
+    let h = &mut chunk.0;
+    if h[0] != 0x45 {
+        h[0] = 0x45;
+        h[10] = 0;
+        h[11] = 0;
+        let sum = finish(add(0, h)).to_ne_bytes();
+        h[10] = sum[0];
+        h[11] = sum[1];
+    }
+    chunk
+}
+
 /// The header of an ICMP "port unreachable" (RFC 792) that quotes an IP header and the bytes after it.
 #[inline(always)]
 pub fn icmp4_unreachable(header: &[u8; IPV4_LEN], after: &[u8; QUOTED_LEN]) -> Chunk<ICMP_LEN> {
@@ -124,7 +141,7 @@ pub fn icmp6_unreachable(packet: &Packet, header: &[u8; IPV6_LEN], after: &[u8; 
 
 /// Sum of the pseudo header that TCP, UDP and ICMPv6 checksums cover.
 #[inline(always)]
-fn pseudo_header(src: &Addr, dst: &Addr, v6: bool, protocol: u8, len: usize) -> u32 {
+pub(crate) fn pseudo_header(src: &Addr, dst: &Addr, v6: bool, protocol: u8, len: usize) -> u32 {
     // The mapping prefix of an IPv4 address is no part of its pseudo header.
     let prefix = if v6 { 0 } else { 2 * 0xffff };
     let rest = u32::from(u16::from(protocol).to_be()) + u32::from((len as u16).to_be());
@@ -134,7 +151,7 @@ fn pseudo_header(src: &Addr, dst: &Addr, v6: bool, protocol: u8, len: usize) -> 
 /// Adds an even number of bytes as 16-bit words of this machine: the sum's bytes then come out in network order by
 /// themselves (RFC 1071 section 2, byte order independence).
 #[inline(always)]
-fn add<const N: usize>(mut sum: u32, bytes: &[u8; N]) -> u32 {
+pub(crate) fn add<const N: usize>(mut sum: u32, bytes: &[u8; N]) -> u32 {
     let mut i = 0;
     while i + 1 < N {
         sum += u32::from(u16::from_ne_bytes([bytes[i], bytes[i + 1]]));
@@ -145,7 +162,7 @@ fn add<const N: usize>(mut sum: u32, bytes: &[u8; N]) -> u32 {
 
 /// The Internet checksum (RFC 1071) to a sum of at most a few thousand words.
 #[inline(always)]
-fn finish(sum: u32) -> u16 {
+pub(crate) fn finish(sum: u32) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
     !(sum as u16)

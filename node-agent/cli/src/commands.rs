@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Context as _, Result, bail};
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 use skep_abi::{endpoint_flags, map};
 use skep_agent_core::dataplane::Names;
 use skep_dataplane::Maps;
@@ -13,15 +13,32 @@ use crate::table::{Row, columns, json};
 use crate::view::connections::{ConnRow, OriginRow};
 use crate::view::endpoints::EndpointRow;
 use crate::view::flows::{self, Filter};
+use crate::view::north_south::{
+    AffinityRow, AnnouncedRow, CounterRow, HitsRow, NatRow, NodeAddrRow, RouteRow, SourceRangeRow,
+};
 use crate::view::policy::{self, PodPolicy};
 use crate::view::policy_entries::{RuleListRow, RulesRow};
 use crate::view::service_entries::{BackendRow, FrontendRow, IdentityRow, SlotRow};
 use crate::view::status::{self, Links, MapRow, Status};
-use crate::view::{drops, services};
-use crate::{agent, source};
+use crate::view::{dns, drops, services};
+use crate::{agent, source, watch};
+
+/// Whether what was asked for is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Yes,
+    No,
+}
 
 /// Runs the command; what it shows goes to `out`.
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<()> {
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<Found> {
+    if let Command::Dns { query, rtype, namespace } = &args.command {
+        return look_up(args, query, rtype.as_deref(), namespace, out);
+    }
+    show(args, out).map(|()| Found::Yes)
+}
+
+fn show(args: &Args, out: &mut impl Write) -> Result<()> {
     if let Command::Observe { dropped, pod } = &args.command {
         let pod = pod.as_ref().map(|pod| if pod.contains('/') { pod.clone() } else { format!("default/{pod}") });
         return observe(args, &Filter { dropped: *dropped, pod }, out);
@@ -33,20 +50,25 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<()> {
             let status = read_status(args, &maps)?;
             page(args, &status, Status::text)?
         }
-        Command::Maps { name: None } => rows(args, &map_rows(&maps)?)?,
-        Command::Maps { name: Some(name) } => entries(args, name, &maps, &names)?,
+        Command::Maps { name: Some(name), watch: true } => {
+            let read = || entries(Output::Json, name, &maps, &names);
+            return watch::follow(args.output, read, out);
+        }
+        Command::Maps { name: None, .. } => rows(args.output, &map_rows(&maps)?)?,
+        Command::Maps { name: Some(name), watch: false } => entries(args.output, name, &maps, &names)?,
         Command::Services => {
             let (frontends, slots, backends) = (maps.frontends.iter()?, maps.slots.iter()?, maps.backends.iter()?);
-            rows(args, &services::rows(&frontends, &slots, &backends, &names))?
+            let hits = maps.service_hits.totals()?;
+            rows(args.output, &services::rows(&frontends, &slots, &backends, &hits, &names))?
         }
-        Command::Conntrack => conntrack(args, &maps, &names)?,
-        Command::Endpoints => table(args, &maps.endpoints.iter()?, |entry| EndpointRow::new(entry, &names))?,
+        Command::Conntrack => conntrack(args.output, &maps, &names)?,
+        Command::Endpoints => table(args.output, &maps.endpoints.iter()?, |entry| EndpointRow::new(entry, &names))?,
         Command::Policy { pod } => {
             let policy = read_policy(args, pod, &maps, &names)?;
             page(args, &policy, PodPolicy::text)?
         }
-        Command::Drops { all } => rows(args, &drops::rows(&maps.drops.totals()?, *all))?,
-        Command::Observe { .. } => String::new(),
+        Command::Drops { all } => rows(args.output, &drops::rows(&maps.drops.totals()?, *all))?,
+        Command::Observe { .. } | Command::Dns { .. } => String::new(),
     };
     out.write_all(shown.as_bytes())?;
     Ok(())
@@ -59,32 +81,46 @@ fn page<T: Serialize>(args: &Args, value: &T, text: fn(&T) -> String) -> Result<
     })
 }
 
-fn rows<R: Row>(args: &Args, rows: &[R]) -> Result<String> {
-    Ok(match args.output {
+fn rows<R: Row>(output: Output, rows: &[R]) -> Result<String> {
+    Ok(match output {
         Output::Table => columns(rows),
         Output::Json => json(&rows)?,
     })
 }
 
-fn table<E, R: Row>(args: &Args, entries: &[E], row: impl Fn(&E) -> R) -> Result<String> {
-    rows(args, &entries.iter().map(row).collect::<Vec<_>>())
+fn table<E, R: Row>(output: Output, entries: &[E], row: impl Fn(&E) -> R) -> Result<String> {
+    rows(output, &entries.iter().map(row).collect::<Vec<_>>())
 }
 
 /// The entries of one map.
-fn entries(args: &Args, name: &str, maps: &Maps, names: &Names) -> Result<String> {
+fn entries(output: Output, name: &str, maps: &Maps, names: &Names) -> Result<String> {
     match name {
-        map::FRONTENDS => table(args, &maps.frontends.iter()?, |entry| FrontendRow::new(entry, names)),
-        map::SLOTS => table(args, &maps.slots.iter()?, |entry| SlotRow::new(entry, names)),
-        map::BACKENDS => table(args, &maps.backends.iter()?, |entry| BackendRow::new(entry, names)),
-        map::ORIGINS => table(args, &maps.origins.iter()?, |entry| OriginRow::new(entry, names)),
-        map::CONNTRACK => conntrack(args, maps, names),
-        map::ENDPOINTS => table(args, &maps.endpoints.iter()?, |entry| EndpointRow::new(entry, names)),
-        map::IDENTITIES => table(args, &maps.identities.iter()?, |entry| IdentityRow::new(entry, names)),
-        map::RULE_LISTS => table(args, &maps.rule_lists.iter()?, |entry| RuleListRow::new(entry, names)),
-        map::PEER_RULES => table(args, &maps.peer_rules.iter()?, |entry| RulesRow::of_peer(entry, names)),
-        map::PORT_RULES => table(args, &maps.port_rules.iter()?, |entry| RulesRow::of_port(entry, names)),
-        map::PREFIXES => table(args, &maps.prefixes.iter()?, |entry| RulesRow::of_prefix(entry, names)),
-        map::DROPS => rows(args, &drops::rows(&maps.drops.totals()?, true)),
+        map::FRONTENDS => table(output, &maps.frontends.iter()?, |entry| FrontendRow::new(entry, names)),
+        map::SLOTS => table(output, &maps.slots.iter()?, |entry| SlotRow::new(entry, names)),
+        map::BACKENDS => table(output, &maps.backends.iter()?, |entry| BackendRow::new(entry, names)),
+        map::ORIGINS => table(output, &maps.origins.iter()?, |entry| OriginRow::new(entry, names)),
+        map::CONNTRACK => conntrack(output, maps, names),
+        map::ENDPOINTS => table(output, &maps.endpoints.iter()?, |entry| EndpointRow::new(entry, names)),
+        map::IDENTITIES => table(output, &maps.identities.iter()?, |entry| IdentityRow::new(entry, names)),
+        map::RULE_LISTS => table(output, &maps.rule_lists.iter()?, |entry| RuleListRow::new(entry, names)),
+        map::PEER_RULES => table(output, &maps.peer_rules.iter()?, |entry| RulesRow::of_peer(entry, names)),
+        map::PORT_RULES => table(output, &maps.port_rules.iter()?, |entry| RulesRow::of_port(entry, names)),
+        map::PREFIXES => table(output, &maps.prefixes.iter()?, |entry| RulesRow::of_prefix(entry, names)),
+        map::AFFINITY => {
+            let now = source::boot_time()?;
+            table(output, &maps.affinity.iter()?, |entry| AffinityRow::new(entry, names, now))
+        }
+        map::SOURCE_RANGES => table(output, &maps.source_ranges.iter()?, |entry| SourceRangeRow::new(entry, names)),
+        map::NAT => {
+            let now = source::boot_time()?;
+            table(output, &maps.nat.iter()?, |entry| NatRow::new(entry, names, now))
+        }
+        map::NODE_ADDRS => table(output, &maps.node_addrs.iter()?, NodeAddrRow::new),
+        map::ROUTES => table(output, &maps.routes.iter()?, RouteRow::new),
+        map::ANNOUNCED => table(output, &maps.announced.iter()?, AnnouncedRow::new),
+        map::SERVICE_HITS => table(output, &maps.service_hits.totals()?, |entry| HitsRow::new(entry, names)),
+        map::COUNTERS => table(output, &maps.counters.totals()?, CounterRow::new),
+        map::DROPS => rows(output, &drops::rows(&maps.drops.totals()?, true)),
         map::CONFIG | map::EVENTS | map::FRAGMENTS => {
             let hint = match name {
                 map::CONFIG => "`skep status` shows it",
@@ -97,9 +133,9 @@ fn entries(args: &Args, name: &str, maps: &Maps, names: &Names) -> Result<String
     }
 }
 
-fn conntrack(args: &Args, maps: &Maps, names: &Names) -> Result<String> {
+fn conntrack(output: Output, maps: &Maps, names: &Names) -> Result<String> {
     let now = source::boot_time()?;
-    table(args, &maps.conntrack.iter()?, |entry| ConnRow::new(entry, names, now))
+    table(output, &maps.conntrack.iter()?, |entry| ConnRow::new(entry, names, now))
 }
 
 fn map_rows(maps: &Maps) -> Result<Vec<MapRow>> {
@@ -116,6 +152,13 @@ fn map_rows(maps: &Maps) -> Result<Vec<MapRow>> {
             map::PEER_RULES => maps.peer_rules.iter()?.len(),
             map::PORT_RULES => maps.port_rules.iter()?.len(),
             map::PREFIXES => maps.prefixes.iter()?.len(),
+            map::AFFINITY => maps.affinity.iter()?.len(),
+            map::SOURCE_RANGES => maps.source_ranges.iter()?.len(),
+            map::NAT => maps.nat.iter()?.len(),
+            map::NODE_ADDRS => maps.node_addrs.iter()?.len(),
+            map::ROUTES => maps.routes.iter()?.len(),
+            map::ANNOUNCED => maps.announced.iter()?.len(),
+            map::SERVICE_HITS => maps.service_hits.totals()?.len(),
             _ => return Ok(None),
         }))
     };
@@ -153,6 +196,18 @@ fn read_policy(args: &Args, pod: &str, maps: &Maps, names: &Names) -> Result<Pod
     let endpoint = contents.endpoints.values().find(|endpoint| endpoint.id == id);
     let endpoint = endpoint.with_context(|| format!("pod {pod:?} has no entry in the map of endpoints"))?;
     Ok(PodPolicy::new(endpoint, &contents, names))
+}
+
+/// Has the agent look a name up.
+fn look_up(args: &Args, query: &str, rtype: Option<&str>, namespace: &str, out: &mut impl Write) -> Result<Found> {
+    let answer = agent::look_up(&args.source.run_dir.join("agent.sock"), query, rtype, namespace)?;
+    let explanation = dns::Explanation::deserialize(&answer).context("the agent's answer")?;
+    let shown = match args.output {
+        Output::Table => explanation.text(),
+        Output::Json => json(&answer)?,
+    };
+    out.write_all(shown.as_bytes())?;
+    Ok(if explanation.found { Found::Yes } else { Found::No })
 }
 
 /// Follows the agent's records until it or the reader of `out` ends.

@@ -111,6 +111,17 @@ pub(crate) fn prefix(addr: Addr, len: u32) -> String {
     }
 }
 
+/// Whole seconds from `now` to `then`, both in nanoseconds of one clock; negative when `then` is past.
+pub(crate) fn seconds_until(then: u64, now: u64) -> i64 {
+    let nanos = i128::from(then) - i128::from(now);
+    i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX)
+}
+
+/// How long something is still valid.
+pub(crate) fn expiry(seconds: i64) -> String {
+    if seconds < 0 { "expired".to_owned() } else { format!("{seconds}s") }
+}
+
 /// Names of the flags that are set.
 pub(crate) fn flags(value: u32, names: &[(u32, &str)]) -> String {
     let set: Vec<_> = names.iter().filter(|(bit, _)| value & bit != 0).map(|(_, name)| *name).collect();

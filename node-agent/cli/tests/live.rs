@@ -35,7 +35,7 @@ impl Node {
         let node_addr4 = Addr::v4([192, 0, 2, 1]);
         let config =
             Config { version: skep_abi::VERSION, flags: 0, node_addr4, node_addr6: Addr::NONE, ..Config::default() };
-        Dataplane::open(&Options { bpf_dir: self.bpf_dir.clone(), cgroup: None, config }).unwrap()
+        Dataplane::open(&Options { bpf_dir: self.bpf_dir.clone(), config, ..Options::default() }).unwrap()
     }
 
     fn skep(&self, args: &[&str]) -> Output {

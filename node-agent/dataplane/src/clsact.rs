@@ -1,4 +1,4 @@
-//! Attaching to a pod's interface on kernels before 6.6, which have no TCX links.
+//! Attaching to an interface on kernels before 6.6, which have no TCX links.
 //!
 //! A filter of a `clsact` qdisc stays when its maker ends. Priority and handle are fixed, so that a later agent finds the
 //! filter of an earlier one and exchanges its program in one step.
@@ -9,22 +9,27 @@ use aya::programs::tc::{self, NlOptions, SchedClassifierLink, TcAttachOptions, T
 use aya::programs::{ProgramError, SchedClassifier, TcAttachType};
 
 use crate::Error;
-use crate::object::{FROM_POD, TO_POD};
+use crate::pins::{Hook, Role};
 use crate::programs::Classifiers;
 
 const PRIORITY: u16 = 1;
 const HANDLE: TcHandle = TcHandle::new(0, 1);
 
-/// Puts both programs on the interface, in place of earlier ones.
-pub(crate) fn attach(programs: &mut Classifiers, ifname: &str) -> Result<(), Error> {
+/// Puts both programs of a role on the interface, in place of earlier ones.
+pub(crate) fn attach(programs: &mut Classifiers, role: Role, ifname: &str) -> Result<(), Error> {
     // "Already there" is the usual case after a restart, and any real failure shows in the next step.
     if let Err(error) = tc::qdisc_add_clsact(ifname) {
         tracing::debug!(ifname, %error, "clsact qdisc not added");
     }
-    place(&mut programs.to_pod, ifname, TcAttachType::Egress)
-        .map_err(|source| Error::Program { name: TO_POD, source })?;
-    place(&mut programs.from_pod, ifname, TcAttachType::Ingress)
-        .map_err(|source| Error::Program { name: FROM_POD, source })
+    for hook in Hook::BOTH {
+        let name = role.program(hook);
+        let direction = match hook {
+            Hook::From => TcAttachType::Ingress,
+            Hook::To => TcAttachType::Egress,
+        };
+        place(programs.get(name)?, ifname, direction).map_err(|source| Error::Program { name, source })?;
+    }
+    Ok(())
 }
 
 fn place(program: &mut SchedClassifier, ifname: &str, direction: TcAttachType) -> Result<(), ProgramError> {

@@ -5,21 +5,24 @@ use std::path::{Path, PathBuf};
 
 use skep_abi::{Config, Direction};
 
-use crate::object::{self, FROM_POD, Features, SOCKET_HOOKS, TO_POD};
-use crate::pins::{Pins, PodHook};
+use crate::object::{self, FROM_POD, FROM_UPLINK, Features, SOCKET_HOOKS, TO_POD, TO_UPLINK, Wanted};
+use crate::pins::{Hook, Pins, Role};
 use crate::programs::{ProgramInfo, Programs};
 use crate::sys::{AttachType, Target};
 use crate::trial::{self, Trial};
-use crate::{Error, Events, Maps, bpffs, clsact, layout, link};
+use crate::{Error, Events, Maps, bpffs, clsact, interface, layout, link};
 
 /// What [`Dataplane::open`] needs to know.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Directory on a BPF file system, this node's own. One below `/sys/fs/bpf` is mounted when needed.
     pub bpf_dir: PathBuf,
     /// cgroup2 directory whose processes get socket load balancing; without one the tc programs translate alone.
     pub cgroup: Option<PathBuf>,
-    /// Written to the `config` map before any program runs.
+    /// Index of the interface that leads to other nodes and out of the cluster; without one nothing comes in from outside.
+    pub uplink: Option<u32>,
+    /// Written to the `config` map before any program runs. What it says about the uplink's index and link-layer address
+    /// is filled in.
     pub config: Config,
 }
 
@@ -51,11 +54,18 @@ impl Dataplane {
         pins.create()?;
         layout::check(&pins)?;
         let features = object::features()?;
-        let programs = Programs::open(&pins, features, options.cgroup.is_some())?;
+        let wanted = Wanted { sockets: options.cgroup.is_some(), uplink: options.uplink.is_some() };
+        let programs = Programs::open(&pins, features, wanted)?;
         let maps = Maps::open(&options.bpf_dir)?;
-        maps.config.set(&options.config)?;
+        let mut config = options.config;
+        (config.uplink_ifindex, config.uplink_mac) = match options.uplink {
+            Some(ifindex) => (ifindex, interface::mac(ifindex)?),
+            None => (0, [0; 6]),
+        };
+        maps.config.set(&config)?;
         let dataplane = Self { maps, pins, features, programs };
         dataplane.adopt_pods()?;
+        dataplane.attach_uplink(options.uplink)?;
         match &options.cgroup {
             Some(cgroup) => dataplane.attach_socket_hooks(cgroup)?,
             None => dataplane.detach_socket_hooks()?,
@@ -87,12 +97,24 @@ impl Dataplane {
     ///
     /// When the kernel refuses the packet, as it does one shorter than an Ethernet header.
     pub fn try_packet(&self, direction: Direction, packet: &[u8], repeat: u32) -> Result<Trial, Error> {
-        let programs = self.programs.classifiers();
-        let (program, name) = match direction {
-            Direction::Ingress => (&programs.to_pod, TO_POD),
-            Direction::Egress => (&programs.from_pod, FROM_POD),
+        let name = match direction {
+            Direction::Ingress => TO_POD,
+            Direction::Egress => FROM_POD,
         };
-        trial::run(program, name, packet, repeat)
+        trial::run(self.programs.classifiers().get(name)?, name, packet, repeat)
+    }
+
+    /// As [`Self::try_packet`] for the programs of the uplink: [`Direction::Ingress`] is towards this node.
+    ///
+    /// # Errors
+    ///
+    /// Also when there is no uplink.
+    pub fn try_uplink_packet(&self, direction: Direction, packet: &[u8], repeat: u32) -> Result<Trial, Error> {
+        let name = match direction {
+            Direction::Ingress => FROM_UPLINK,
+            Direction::Egress => TO_UPLINK,
+        };
+        trial::run(self.programs.classifiers().get(name)?, name, packet, repeat)
     }
 
     /// A reader of flow events.
@@ -110,19 +132,34 @@ impl Dataplane {
     ///
     /// When the interface is not there or the kernel refuses.
     pub fn attach_pod(&self, ifname: &str, ifindex: u32) -> Result<(), Error> {
+        self.attach_interface(Role::Pod, ifname, ifindex)
+    }
+
+    fn attach_interface(&self, role: Role, ifname: &str, ifindex: u32) -> Result<(), Error> {
         if !self.features.tcx {
-            return clsact::attach(&mut self.programs.classifiers(), ifname);
+            return clsact::attach(&mut self.programs.classifiers(), role, ifname);
         }
         // For each new hook the kernel lets packets that are under way pass, some 13 ms, and holds the lock on all
         // interfaces meanwhile: two at the same time would take as long.
-        self.attach_hook(ifindex, PodHook::To)?;
-        self.attach_hook(ifindex, PodHook::From)
+        for hook in Hook::BOTH {
+            let path = self.pins.link(role, ifindex, hook);
+            let program = self.programs.get(role.program(hook))?;
+            link::ensure(&path, program, Target::Interface(ifindex), u64::from(ifindex), attach_type(hook))?;
+        }
+        Ok(())
     }
 
-    fn attach_hook(&self, ifindex: u32, hook: PodHook) -> Result<(), Error> {
-        let path = self.pins.pod_link(ifindex, hook);
-        let target = Target::Interface(ifindex);
-        link::ensure(&path, self.programs.pod(hook), target, u64::from(ifindex), pod_attach_type(hook))
+    /// Puts the programs on the uplink, and takes them off what was one before.
+    fn attach_uplink(&self, uplink: Option<u32>) -> Result<(), Error> {
+        if let Some(ifindex) = uplink {
+            self.attach_interface(Role::Uplink, &interface::name(ifindex)?, ifindex)?;
+        }
+        for (ifindex, hook) in self.pins.interface_links(Role::Uplink)? {
+            if Some(ifindex) != uplink {
+                link::remove(&self.pins.link(Role::Uplink, ifindex, hook))?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes the programs from a pod's interface, which may be gone already.
@@ -131,8 +168,8 @@ impl Dataplane {
     ///
     /// When a pin cannot be removed.
     pub fn detach_pod(&self, ifindex: u32) -> Result<(), Error> {
-        for hook in PodHook::BOTH {
-            link::remove(&self.pins.pod_link(ifindex, hook))?;
+        for hook in Hook::BOTH {
+            link::remove(&self.pins.link(Role::Pod, ifindex, hook))?;
         }
         Ok(())
     }
@@ -143,17 +180,19 @@ impl Dataplane {
     ///
     /// When the link directory cannot be read.
     pub fn attached_pods(&self) -> Result<Vec<u32>, Error> {
-        let mut pods: Vec<u32> = self.pins.pod_links()?.into_iter().map(|(ifindex, _)| ifindex).collect();
+        let mut pods: Vec<u32> =
+            self.pins.interface_links(Role::Pod)?.into_iter().map(|(ifindex, _)| ifindex).collect();
         pods.dedup();
         Ok(pods)
     }
 
     /// Gives the links of pods the new programs; those whose interface is gone are removed.
     fn adopt_pods(&self) -> Result<(), Error> {
-        for (ifindex, hook) in self.pins.pod_links()? {
-            let path = self.pins.pod_link(ifindex, hook);
+        for (ifindex, hook) in self.pins.interface_links(Role::Pod)? {
+            let path = self.pins.link(Role::Pod, ifindex, hook);
+            let program = self.programs.get(Role::Pod.program(hook))?;
             let target = Target::Interface(ifindex);
-            if !link::update(&path, self.programs.pod(hook), target, u64::from(ifindex), pod_attach_type(hook))? {
+            if !link::update(&path, program, target, u64::from(ifindex), attach_type(hook))? {
                 tracing::info!(ifindex, "a pod's interface is gone; its link is removed");
                 link::remove(&path)?;
             }
@@ -167,7 +206,7 @@ impl Dataplane {
         // The id of a cgroup is the inode number of its directory.
         let id = fs::metadata(cgroup).map_err(failed)?.ino();
         for hook in SOCKET_HOOKS {
-            let program = self.programs.socket(hook.program)?;
+            let program = self.programs.get(hook.program)?;
             let path = self.pins.cgroup_link(hook.link);
             link::ensure(&path, program, Target::Cgroup(dir.as_fd()), id, hook.attach)?;
         }
@@ -183,9 +222,9 @@ impl Dataplane {
     }
 }
 
-fn pod_attach_type(hook: PodHook) -> AttachType {
+fn attach_type(hook: Hook) -> AttachType {
     match hook {
-        PodHook::From => AttachType::TcxIngress,
-        PodHook::To => AttachType::TcxEgress,
+        Hook::From => AttachType::TcxIngress,
+        Hook::To => AttachType::TcxEgress,
     }
 }

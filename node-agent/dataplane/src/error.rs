@@ -47,6 +47,14 @@ pub enum Error {
         /// What the kernel said.
         message: String,
     },
+    /// The interface that is to be the uplink is not there or cannot be read.
+    #[error("interface {ifindex}: {source}")]
+    Interface {
+        /// Its index.
+        ifindex: u32,
+        /// Why.
+        source: io::Error,
+    },
     /// A file or directory could not be used.
     #[error("{path}: {source}")]
     Io {

@@ -8,6 +8,8 @@
 //! BPF_DIR/v1/links/cgroup-connect4   socket hooks
 //! BPF_DIR/v1/links/pod-7-from        hooks on the host side (interface index 7) of a pod's interface
 //! BPF_DIR/v1/links/pod-7-to
+//! BPF_DIR/v1/links/uplink-2-from     hooks on the interface that leads to other nodes and out of the cluster
+//! BPF_DIR/v1/links/uplink-2-to
 //! BPF_DIR/v1/programs-HASH/skep_from_pod ...   programs of the kernel object with this hash, by name
 //! ```
 //!
@@ -22,6 +24,7 @@ mod dataplane;
 mod drops;
 mod error;
 mod events;
+mod interface;
 mod layout;
 mod link;
 mod maps;

@@ -49,12 +49,29 @@ pub(crate) const FROM_POD: &str = "skep_from_pod";
 /// Name of the program for packets to a pod.
 pub(crate) const TO_POD: &str = "skep_to_pod";
 
+/// Name of the program for packets that come in by the uplink.
+pub(crate) const FROM_UPLINK: &str = "skep_from_uplink";
+/// Name of the program for packets that leave by the uplink.
+pub(crate) const TO_UPLINK: &str = "skep_to_uplink";
+
+/// Which programs are needed beside those of pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Socket hooks.
+    pub(crate) sockets: bool,
+    /// Those of the uplink.
+    pub(crate) uplink: bool,
+}
+
 /// What the kernel can do beyond the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// Socket hooks can choose the error of a refused connection (Linux 5.18). Without it a Service without endpoints
     /// sends the connection to the discard port of the loopback address, which refuses it.
     pub set_retval: bool,
+    /// Packets of known flows between pods of one node go past the node's routing (`bpf_redirect_peer` of Linux 5.10,
+    /// `bpf_check_mtu` of 5.12).
+    pub redirect_peer: bool,
     /// Pod programs are attached by links (Linux 6.6). Without it they are filters of a `clsact` qdisc.
     pub tcx: bool,
 }
@@ -63,20 +80,27 @@ pub struct Features {
 pub(crate) fn features() -> Result<Features, Error> {
     let set_retval = is_helper_supported(ProgramType::CgroupSockAddr, BpfHelper::BPF_FUNC_set_retval)
         .map_err(|source| Error::Program { name: "that tries bpf_set_retval", source })?;
+    let mut redirect_peer = true;
+    for helper in [BpfHelper::BPF_FUNC_redirect_peer, BpfHelper::BPF_FUNC_check_mtu] {
+        redirect_peer &= is_helper_supported(ProgramType::SchedClassifier, helper)
+            .map_err(|source| Error::Program { name: "that tries bpf_redirect_peer", source })?;
+    }
     let tcx = KernelVersion::current().is_ok_and(|version| version >= KernelVersion::new(6, 6, 0));
-    Ok(Features { set_retval, tcx })
+    Ok(Features { set_retval, redirect_peer, tcx })
 }
 
 /// Loads every map (adopting pinned ones) and every program.
-pub(crate) fn load(pins: &Pins, features: Features, socket_hooks: bool) -> Result<Ebpf, Error> {
+pub(crate) fn load(pins: &Pins, features: Features, wanted: Wanted) -> Result<Ebpf, Error> {
     let mut loader = EbpfLoader::new();
     let flag = u8::from(features.set_retval);
     loader.override_global("HAS_SET_RETVAL", &flag, true);
+    let peer = u8::from(features.redirect_peer);
+    loader.override_global("HAS_REDIRECT_PEER", &peer, true);
     for name in map::ALL {
         loader.map_pin_path(name, pins.map(name));
     }
     let mut object = loader.load(OBJECT)?;
-    for name in program_names(socket_hooks) {
+    for name in program_names(wanted) {
         let loaded = match object.program_mut(name) {
             Some(Program::SchedClassifier(program)) => program.load(),
             Some(Program::CgroupSockAddr(program)) => program.load(),
@@ -88,10 +112,16 @@ pub(crate) fn load(pins: &Pins, features: Features, socket_hooks: bool) -> Resul
     Ok(object)
 }
 
-/// Names of the programs that are needed with or without socket hooks.
-pub(crate) fn program_names(socket_hooks: bool) -> impl Iterator<Item = &'static str> {
-    let sockets = SOCKET_HOOKS.iter().filter(move |_| socket_hooks).map(|hook| hook.program);
-    [FROM_POD, TO_POD].into_iter().chain(sockets)
+/// Names of the tc programs that are needed.
+pub(crate) fn classifier_names(wanted: Wanted) -> impl Iterator<Item = &'static str> {
+    let uplink = [FROM_UPLINK, TO_UPLINK].into_iter().filter(move |_| wanted.uplink);
+    [FROM_POD, TO_POD].into_iter().chain(uplink)
+}
+
+/// Names of all programs that are needed.
+pub(crate) fn program_names(wanted: Wanted) -> impl Iterator<Item = &'static str> {
+    let sockets = SOCKET_HOOKS.iter().filter(move |_| wanted.sockets).map(|hook| hook.program);
+    classifier_names(wanted).chain(sockets)
 }
 
 /// Whether a path exists, absence being the only error that means "no".

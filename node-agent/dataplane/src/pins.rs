@@ -3,7 +3,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::object::OBJECT_HASH;
+use crate::object::{FROM_POD, FROM_UPLINK, OBJECT_HASH, TO_POD, TO_UPLINK};
 
 /// What the names of directories of programs begin with.
 const PROGRAMS: &str = "programs-";
@@ -14,22 +14,51 @@ pub(crate) struct Pins {
     root: PathBuf,
 }
 
-/// Which of a pod's two hooks a link is.
+/// One of the two hooks on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PodHook {
-    /// Packets that the pod sends: ingress of the host side.
+pub(crate) enum Hook {
+    /// Packets that come in by the interface: from the pod, from the wire.
     From,
-    /// Packets to the pod: egress of the host side.
+    /// Packets that leave by it.
     To,
 }
 
-impl PodHook {
+impl Hook {
     pub(crate) const BOTH: [Self; 2] = [Self::To, Self::From];
 
     fn suffix(self) -> &'static str {
         match self {
             Self::From => "from",
             Self::To => "to",
+        }
+    }
+}
+
+/// What an interface is to the dataplane, which decides the programs on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The node's side of a pod's interface.
+    Pod,
+    /// The interface that leads to other nodes and out of the cluster.
+    Uplink,
+}
+
+impl Role {
+    /// What names of pinned links begin with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Pod => "pod-",
+            Self::Uplink => "uplink-",
+        }
+    }
+
+    /// The program of a hook.
+    pub(crate) fn program(self, hook: Hook) -> &'static str {
+        match (self, hook) {
+            (Self::Pod, Hook::From) => FROM_POD,
+            (Self::Pod, Hook::To) => TO_POD,
+            (Self::Uplink, Hook::From) => FROM_UPLINK,
+            (Self::Uplink, Hook::To) => TO_UPLINK,
         }
     }
 }
@@ -79,8 +108,8 @@ impl Pins {
         self.links().join(format!("cgroup-{hook}"))
     }
 
-    pub(crate) fn pod_link(&self, ifindex: u32, hook: PodHook) -> PathBuf {
-        self.links().join(format!("pod-{ifindex}-{}", hook.suffix()))
+    pub(crate) fn link(&self, role: Role, ifindex: u32, hook: Hook) -> PathBuf {
+        self.links().join(format!("{}{ifindex}-{}", role.prefix(), hook.suffix()))
     }
 
     pub(crate) fn create(&self) -> Result<(), Error> {
@@ -90,8 +119,8 @@ impl Pins {
         Ok(())
     }
 
-    /// Interface indexes and hooks of all pinned pod links.
-    pub(crate) fn pod_links(&self) -> Result<Vec<(u32, PodHook)>, Error> {
+    /// Interface indexes and hooks of all pinned links of a role.
+    pub(crate) fn interface_links(&self, role: Role) -> Result<Vec<(u32, Hook)>, Error> {
         let dir = self.links();
         let entries = match fs::read_dir(&dir) {
             Ok(entries) => entries,
@@ -101,16 +130,16 @@ impl Pins {
         let mut links = Vec::new();
         for entry in entries {
             let entry = entry.map_err(|source| Error::Io { path: dir.clone(), source })?;
-            links.extend(entry.file_name().to_str().and_then(parse_pod_link));
+            links.extend(entry.file_name().to_str().and_then(|name| parse_link(role, name)));
         }
         links.sort_by_key(|(ifindex, _)| *ifindex);
         Ok(links)
     }
 }
 
-fn parse_pod_link(name: &str) -> Option<(u32, PodHook)> {
-    let (ifindex, suffix) = name.strip_prefix("pod-")?.split_once('-')?;
-    let hook = PodHook::BOTH.into_iter().find(|hook| hook.suffix() == suffix)?;
+fn parse_link(role: Role, name: &str) -> Option<(u32, Hook)> {
+    let (ifindex, suffix) = name.strip_prefix(role.prefix())?.split_once('-')?;
+    let hook = Hook::BOTH.into_iter().find(|hook| hook.suffix() == suffix)?;
     Some((ifindex.parse().ok()?, hook))
 }
 

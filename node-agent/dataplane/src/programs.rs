@@ -3,7 +3,7 @@
 //! The verifier takes a second or more for all of them, in which a restarted agent could do nothing else. Pins end with
 //! the running kernel, so that what is pinned was loaded by this one.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,8 +15,8 @@ use aya::programs::{self, SchedClassifier};
 use skep_abi::map;
 
 use crate::Error;
-use crate::object::{self, FROM_POD, Features, TO_POD, exists};
-use crate::pins::{self, Pins, PodHook};
+use crate::object::{self, Features, Wanted, exists};
+use crate::pins::{self, Pins};
 use crate::sys;
 
 /// A program in the kernel.
@@ -32,16 +32,17 @@ pub struct ProgramInfo {
 
 /// Everything that can be attached.
 pub(crate) struct Programs {
-    from_pod: Pinned,
-    to_pod: Pinned,
-    sockets: Vec<Pinned>,
+    pinned: Vec<Pinned>,
     classifiers: Mutex<Classifiers>,
 }
 
-/// The pod programs as aya knows them: for trials, and for attaching without links.
-pub(crate) struct Classifiers {
-    pub(crate) from_pod: SchedClassifier,
-    pub(crate) to_pod: SchedClassifier,
+/// The tc programs as aya knows them, by name: for trials, and for attaching without links.
+pub(crate) struct Classifiers(BTreeMap<&'static str, SchedClassifier>);
+
+impl Classifiers {
+    pub(crate) fn get(&mut self, name: &'static str) -> Result<&mut SchedClassifier, Error> {
+        self.0.get_mut(name).ok_or(Error::NotInObject(name))
+    }
 }
 
 struct Pinned {
@@ -52,8 +53,8 @@ struct Pinned {
 
 impl Programs {
     /// Takes the pinned programs of the embedded object; loads and pins them first where they are not there.
-    pub(crate) fn open(pins: &Pins, features: Features, socket_hooks: bool) -> Result<Self, Error> {
-        match Self::adopt(pins, socket_hooks) {
+    pub(crate) fn open(pins: &Pins, features: Features, wanted: Wanted) -> Result<Self, Error> {
+        match Self::adopt(pins, wanted) {
             Ok(Some(programs)) => {
                 tracing::info!("kernel programs are the pinned ones");
                 return Ok(programs);
@@ -61,32 +62,32 @@ impl Programs {
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "pinned kernel programs cannot be used; they are loaded anew"),
         }
-        load(pins, features, socket_hooks)?;
+        load(pins, features, wanted)?;
         tracing::info!("kernel programs are loaded");
-        Self::from_pins(&pins.programs(), socket_hooks)
+        Self::from_pins(&pins.programs(), wanted)
     }
 
     /// The pinned programs, unless some are missing or work on other maps than those that are pinned.
-    fn adopt(pins: &Pins, socket_hooks: bool) -> Result<Option<Self>, Error> {
+    fn adopt(pins: &Pins, wanted: Wanted) -> Result<Option<Self>, Error> {
         let dir = pins.programs();
-        for name in object::program_names(socket_hooks) {
+        for name in object::program_names(wanted) {
             if !exists(&dir.join(name))? {
                 return Ok(None);
             }
         }
-        let programs = Self::from_pins(&dir, socket_hooks)?;
+        let programs = Self::from_pins(&dir, wanted)?;
         Ok(programs.use_pinned_maps(pins)?.then_some(programs))
     }
 
-    fn from_pins(dir: &Path, socket_hooks: bool) -> Result<Self, Error> {
-        let classifier =
-            |name| SchedClassifier::from_pin(dir.join(name)).map_err(|source| Error::Program { name, source });
-        let sockets = object::SOCKET_HOOKS.iter().filter(|_| socket_hooks);
+    fn from_pins(dir: &Path, wanted: Wanted) -> Result<Self, Error> {
+        let classifier = |name| {
+            let program = SchedClassifier::from_pin(dir.join(name));
+            program.map(|program| (name, program)).map_err(|source| Error::Program { name, source })
+        };
+        let classifiers = object::classifier_names(wanted).map(classifier).collect::<Result<_, _>>()?;
         Ok(Self {
-            from_pod: Pinned::open(dir, FROM_POD)?,
-            to_pod: Pinned::open(dir, TO_POD)?,
-            sockets: sockets.map(|hook| Pinned::open(dir, hook.program)).collect::<Result<_, _>>()?,
-            classifiers: Mutex::new(Classifiers { from_pod: classifier(FROM_POD)?, to_pod: classifier(TO_POD)? }),
+            pinned: object::program_names(wanted).map(|name| Pinned::open(dir, name)).collect::<Result<_, _>>()?,
+            classifiers: Mutex::new(Classifiers(classifiers)),
         })
     }
 
@@ -100,7 +101,7 @@ impl Programs {
             }
             known.insert(MapInfo::from_pin(&path).map_err(|source| Error::Map { name, source })?.id());
         }
-        for program in self.all() {
+        for program in &self.pinned {
             let failed = |source| Error::Program { name: program.name, source };
             for id in program.info.map_ids().map_err(failed)?.unwrap_or_default() {
                 // Constants of the object are maps, too, which belong to the programs alone.
@@ -115,14 +116,11 @@ impl Programs {
         Ok(true)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Pinned> {
-        [&self.from_pod, &self.to_pod].into_iter().chain(&self.sockets)
-    }
-
     /// What is in use, by name.
     pub(crate) fn infos(&self) -> Vec<ProgramInfo> {
         let mut infos: Vec<ProgramInfo> = self
-            .all()
+            .pinned
+            .iter()
             .map(|program| ProgramInfo {
                 name: program.name.to_owned(),
                 id: program.info.id(),
@@ -133,17 +131,9 @@ impl Programs {
         infos
     }
 
-    /// The program of a pod's hook.
-    pub(crate) fn pod(&self, hook: PodHook) -> BorrowedFd<'_> {
-        match hook {
-            PodHook::From => self.from_pod.fd.as_fd(),
-            PodHook::To => self.to_pod.fd.as_fd(),
-        }
-    }
-
-    /// The program of a socket hook, by its name in the object.
-    pub(crate) fn socket(&self, name: &'static str) -> Result<BorrowedFd<'_>, Error> {
-        let program = self.sockets.iter().find(|program| program.name == name);
+    /// A program by its name in the object.
+    pub(crate) fn get(&self, name: &'static str) -> Result<BorrowedFd<'_>, Error> {
+        let program = self.pinned.iter().find(|program| program.name == name);
         program.map(|program| program.fd.as_fd()).ok_or(Error::NotInObject(name))
     }
 
@@ -162,13 +152,13 @@ impl Pinned {
 }
 
 /// Loads the object and pins its programs, which come to their place together.
-fn load(pins: &Pins, features: Features, socket_hooks: bool) -> Result<(), Error> {
-    let object = object::load(pins, features, socket_hooks)?;
+fn load(pins: &Pins, features: Features, wanted: Wanted) -> Result<(), Error> {
+    let object = object::load(pins, features, wanted)?;
     let (new, dir) = (pins.new_programs(), pins.programs());
     let failed = |path: &Path, source: io::Error| Error::Io { path: path.to_owned(), source };
     pins::remove_dir(&new)?;
     fs::create_dir(&new).map_err(|source| failed(&new, source))?;
-    for name in object::program_names(socket_hooks) {
+    for name in object::program_names(wanted) {
         let program = object.program(name).ok_or(Error::NotInObject(name))?;
         let fd = program.fd().map_err(|source| Error::Program { name, source })?;
         let path = new.join(name);

@@ -18,14 +18,14 @@ pub struct Trial {
     pub duration: Duration,
 }
 
-/// What a pod program decides.
+/// What a program decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Goes on.
     Pass,
     /// Ends here.
     Drop,
-    /// Goes back to the pod.
+    /// Goes out of an interface from here: back to where it came from, or on to another node.
     SendBack,
     /// None of those that Skep's programs give; the number is the kernel's.
     Other(i32),

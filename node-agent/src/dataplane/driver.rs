@@ -14,6 +14,7 @@ use super::maps;
 use super::names_file::NamesFile;
 use super::routes::WantedRoutes;
 use super::status::DataplaneStatus;
+use crate::dns::Feed;
 use crate::upstream::DataplaneSink;
 
 /// Changes that may wait to be handled, and those that are handled in one go.
@@ -55,6 +56,8 @@ pub struct Start {
     pub endpoints: usize,
     /// Where the names go.
     pub run_dir: PathBuf,
+    /// Cluster DNS, when it is served: it hears what the maps hear.
+    pub dns: Option<Feed>,
 }
 
 /// The dataplane's thread, as others see it.
@@ -100,6 +103,7 @@ impl Dataplane {
             dataplane: start.dataplane,
             index: start.index,
             endpoints: start.endpoints,
+            dns: start.dns,
             commands: receiver,
             status: status.clone(),
             names: name_sources,
@@ -217,6 +221,7 @@ struct Driver {
     dataplane: Arc<skep_dataplane::Dataplane>,
     index: Index,
     endpoints: usize,
+    dns: Option<Feed>,
     commands: mpsc::Receiver<Command>,
     status: watch::Sender<DataplaneStatus>,
     names: SyncSender<NameSource>,
@@ -269,6 +274,9 @@ impl Driver {
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
             }
             self.program(arrived);
+            if let Some(dns) = &mut self.dns {
+                dns.publish();
+            }
             self.answer(&mut answers);
             if self.names_due.is_some_and(|due| due <= Instant::now()) {
                 self.write_names();
@@ -298,15 +306,23 @@ impl Driver {
             Command::BeginStream(answer) => {
                 // The stream's task is gone only when the process ends.
                 let _ = answer.send(self.index.begin_stream());
+                if let Some(dns) = &mut self.dns {
+                    dns.begin_stream();
+                }
                 return;
             }
-            Command::Event(event) => match Event::try_from(*event) {
-                Ok(event) => self.index.apply(event),
-                Err(invalid) => {
-                    error!(problem = %invalid, "object refused");
-                    self.index.reject(&invalid);
+            Command::Event(event) => {
+                if let Some(dns) = &mut self.dns {
+                    dns.take(&event);
                 }
-            },
+                match Event::try_from(*event) {
+                    Ok(event) => self.index.apply(event),
+                    Err(invalid) => {
+                        error!(problem = %invalid, "object refused");
+                        self.index.reject(&invalid);
+                    }
+                }
+            }
             Command::AddEndpoint { endpoint, answer } => {
                 answers.added.push((endpoint.ifindex, answer));
                 self.endpoints += 1;

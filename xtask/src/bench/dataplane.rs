@@ -1,19 +1,22 @@
-//! New TCP connections a second from one pod to another on the same node, by each way of reaching a Service.
+//! How fast pods reach each other directly, through Services, and through rule sets of kube-proxy's shape.
 //!
-//! All cases are measured in turns within one run: what else the machine does hits each alike, and only ratios are compared.
+//! All cases of a table are measured in turns within one run: what else the machine does hits each alike, and only ratios
+//! within a turn are compared.
 
-use std::collections::BTreeMap;
+mod measure;
+mod outside;
+mod pods;
+
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use serde_json::json;
 use skep_tests::proxy::Proxy;
-use skep_tests::testbed::{PodPlace, TestCluster};
-use skep_tests::{Member, Spec, manifest};
+use skep_tests::testbed::{Client, TestCluster};
+use skep_tests::{Member, manifest};
 
-use super::report::{Aim, Row};
-use super::rules;
+use super::report::Row;
 
 #[derive(Args)]
 pub(crate) struct Options {
@@ -26,106 +29,69 @@ pub(crate) struct Options {
     /// Length of one measurement
     #[arg(long, default_value_t = 2)]
     seconds: u64,
+    /// Only this part
+    #[arg(long, value_enum)]
+    only: Option<Part>,
+}
+
+/// Parts of the bench, each with clusters of its own.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// From pod to pod, with socket hooks
+    Pods,
+    /// From pod to pod, by tc alone
+    Tc,
+    /// From outside through node ports
+    Outside,
 }
 
 const BENCH: &str = "dataplane";
 const NODE: &str = "node-1";
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Row>> {
-    ensure!((2..=50_000).contains(&options.services), "--services must be between 2 and 50000");
+    ensure!((2..=100_000).contains(&options.services), "--services must be between 2 and 100000");
     ensure!(options.rounds > 0 && options.seconds > 0, "--rounds and --seconds must be at least 1");
-    println!("cluster of one node...");
-    let cluster = TestCluster::up(Spec::new("bench", 1))?;
-    let kubectl = cluster.kubectl();
-    let manifests = manifest::join([
-        manifest::deployment("web", 1),
-        manifest::service("web").replace("targetPort: http", "targetPort: 8081"),
-        manifest::client("client", NODE, "role: client"),
-    ]);
-    kubectl.feed("apply -f -", &manifests)?;
-    kubectl.run("rollout status deployment/web --timeout=60s")?;
-    kubectl.run("wait --for=condition=Ready pod/client --timeout=60s")?;
-    let server = kubectl.run("get pods -l app=web -o jsonpath={.items[0].metadata.name}")?;
-    let (client, server) = (cluster.place("default", "client")?, cluster.place("default", &server)?);
-    let first = kubectl.run("get service web -o jsonpath={.spec.clusterIP}")?;
-
-    let mut bench = Measured { cluster: &cluster, client: &client, options, samples: BTreeMap::new() };
-    let direct = format!("{}:8081", server.address);
-    for _ in 0..options.rounds {
-        bench.measure("direct, 1 Service", &direct)?;
-        bench.measure("ClusterIP, 1 Service", &format!("{first}:80"))?;
-    }
-
-    let before = [resident(&cluster, Member::Control)?, resident(&cluster, Member::Agent(NODE))?];
-    println!("{} Services through the API...", options.services);
-    let last = create_services(&cluster, options.services)?;
-    wait_for_service(&cluster, &client, &last)?;
-    let large = format!("{} Services", options.services);
-    let names = ["direct", "ClusterIP", "nftables", "iptables"].map(|way| format!("{way}, {large}"));
-    let baseline = format!("{}:80", rules::address(options.services - 1));
-    let nft = rules::nftables(options.services, &server.address);
-    let iptables = rules::iptables(options.services, &server.address);
-    for _ in 0..options.rounds {
-        bench.measure(&names[0], &direct)?;
-        bench.measure(&names[1], &format!("{last}:80"))?;
-        rules::load(&cluster, NODE, &["nft", "-f", "-"], &nft)?;
-        bench.measure(&names[2], &baseline)?;
-        rules::load(&cluster, NODE, &["nft", "delete", "table", "ip", "bench"], "")?;
-        rules::load(&cluster, NODE, &["iptables-restore"], &iptables)?;
-        bench.measure(&names[3], &baseline)?;
-        rules::load(&cluster, NODE, &["iptables-restore"], "*nat\nCOMMIT\n")?;
-    }
-
+    let wanted = |part| options.only.is_none_or(|only| only == part);
     let mut rows = Vec::new();
-    for (case, samples) in &bench.samples {
-        rows.push(Row::new(BENCH, case, "connections", median(samples), "1/s", Aim::None));
+    if wanted(Part::Pods) {
+        rows.extend(pods::run(options)?);
     }
-    let small = bench.ratio("ClusterIP, 1 Service", "direct, 1 Service")?;
-    let ratio = bench.ratio(&names[1], &names[0])?;
-    rows.push(Row::new(BENCH, "ClusterIP, 1 Service", "of direct", small, "ratio", Aim::None));
-    rows.push(Row::new(BENCH, &names[1], "of direct", ratio, "ratio", Aim::AtLeast(0.95)));
-    rows.push(Row::new(BENCH, &names[1], "of nftables", bench.ratio(&names[1], &names[2])?, "ratio", Aim::Above(1.0)));
-    rows.push(Row::new(BENCH, &names[1], "of iptables", bench.ratio(&names[1], &names[3])?, "ratio", Aim::Above(1.0)));
-    rows.push(Row::new(BENCH, &names[1], "of 1 Service (flat)", ratio / small, "ratio", Aim::AtLeast(0.95)));
-    for (member, name, before) in [(Member::Control, "control", before[0]), (Member::Agent(NODE), "agent", before[1])] {
-        rows.push(Row::new(BENCH, name, "resident, 1 Service", before, "MiB", Aim::None));
-        let figure = if options.services == 10_000 { "resident, 10k" } else { "resident, large" };
-        rows.push(Row::new(BENCH, name, figure, resident(&cluster, member)?, "MiB", Aim::None));
+    if wanted(Part::Tc) {
+        rows.extend(pods::run_tc(options)?);
+    }
+    if wanted(Part::Outside) {
+        rows.extend(outside::run(options, "tc", &[])?);
+        rows.extend(outside::run(options, "XDP", &["--xdp"])?);
     }
     Ok(rows)
 }
 
-struct Measured<'a> {
-    cluster: &'a TestCluster,
-    client: &'a PodPlace,
-    options: &'a Options,
-    /// Connections per second by case, in the order of the rounds.
-    samples: BTreeMap<String, Vec<f64>>,
+/// A Service of the measuring ports of a server.
+fn service(name: &str, kind: &str) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {"type": kind, "selector": {"app": "web"}, "ports": [
+            {"name": "connections", "port": 80, "targetPort": 8081},
+            {"name": "stream", "port": 81, "targetPort": 8082},
+            {"name": "exchanges", "port": 82, "targetPort": 8083},
+            {"name": "datagrams", "port": 80, "targetPort": 8080, "protocol": "UDP"},
+        ]},
+    })
+    .to_string()
 }
 
-impl Measured<'_> {
-    fn measure(&mut self, case: &str, target: &str) -> Result<()> {
-        let line = format!("rate {target} --seconds {} --concurrency 2", self.options.seconds);
-        let report = self.cluster.demo(self.client, &line).with_context(|| case.to_owned())?;
-        ensure!(report.failed == 0 && report.ok > 0, "{case}: {report:?}");
-        println!("{case:<34}{:>8.0}/s", report.per_second);
-        self.samples.entry(case.to_owned()).or_default().push(report.per_second);
-        Ok(())
-    }
-
-    /// Median over the rounds of the ratio within each round.
-    fn ratio(&self, case: &str, to: &str) -> Result<f64> {
-        let samples = |case: &str| self.samples.get(case).with_context(|| format!("{case} was not measured"));
-        let ratios: Vec<f64> = samples(case)?.iter().zip(samples(to)?).map(|(a, b)| a / b).collect();
-        Ok(median(&ratios))
-    }
-}
-
-fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
+/// A server on a node and a client on the first.
+fn start(cluster: &TestCluster, server_node: &str, kind: &str) -> Result<(Client, String)> {
+    let kubectl = cluster.kubectl();
+    let manifests = manifest::join([
+        manifest::server("web", server_node),
+        service("web", kind),
+        manifest::client("client", NODE, "role: client"),
+    ]);
+    kubectl.feed("apply -f -", &manifests)?;
+    kubectl.run("wait --for=condition=Ready pod --all --timeout=60s")?;
+    let address = cluster.place("default", "web")?.address;
+    Ok((Client::Pod(cluster.place("default", "client")?), address))
 }
 
 fn resident(cluster: &TestCluster, member: Member<'_>) -> Result<f64> {
@@ -137,10 +103,7 @@ fn create_services(cluster: &TestCluster, count: usize) -> Result<String> {
     const CONNECTIONS: usize = 8;
     let proxy = Proxy::start(&cluster.kubectl())?;
     let create = |number: usize| -> Result<String> {
-        let service = json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("bench-{number}")},
-            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8081}]},
-        });
+        let service: serde_json::Value = serde_json::from_str(&service(&format!("bench-{number}"), "ClusterIP"))?;
         let answer = proxy.post("/api/v1/namespaces/default/services", &service)?;
         ensure!(answer.code == 201, "creating a Service: {} {}", answer.code, String::from_utf8_lossy(&answer.body));
         answer.json()["spec"]["clusterIP"].as_str().map(str::to_owned).context("a Service without address")
@@ -157,10 +120,10 @@ fn create_services(cluster: &TestCluster, count: usize) -> Result<String> {
     create(count - 1)
 }
 
-fn wait_for_service(cluster: &TestCluster, client: &PodPlace, address: &str) -> Result<()> {
+fn wait_for_service(cluster: &TestCluster, client: &Client, address: &str) -> Result<()> {
     let line = format!("rate {address}:80 --seconds 1 --timeout-ms 500");
-    skep_tests::command::wait_until("the last Service answers", Duration::from_secs(180), || {
-        let report = cluster.demo(client, &line)?;
+    skep_tests::command::wait_until("the last Service answers", Duration::from_secs(300), || {
+        let report = cluster.demo_from(client, &line)?;
         Ok(report.ok > 0 && report.failed == 0)
     })
 }

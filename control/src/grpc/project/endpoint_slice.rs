@@ -34,6 +34,7 @@ fn endpoint(endpoint: &v1::Endpoint) -> Endpoint {
     let conditions = endpoint.conditions.clone().unwrap_or_default();
     // Unknown readiness counts as ready, and unknown serving as readiness says.
     let ready = conditions.ready.unwrap_or(true);
+    let hints = endpoint.hints.clone().unwrap_or_default();
     let pod = endpoint.target_ref.as_ref().filter(|target| target.kind.as_deref() == Some("Pod"));
     Endpoint {
         addresses: endpoint.addresses.clone(),
@@ -44,6 +45,7 @@ fn endpoint(endpoint: &v1::Endpoint) -> Endpoint {
         zone: endpoint.zone.clone().unwrap_or_default(),
         pod: pod.and_then(|target| target.name.clone()).unwrap_or_default(),
         hostname: endpoint.hostname.clone().unwrap_or_default(),
-        ..Endpoint::default()
+        for_zones: hints.for_zones.into_iter().flatten().map(|zone| zone.name).collect(),
+        for_nodes: hints.for_nodes.into_iter().flatten().map(|node| node.name).collect(),
     }
 }

@@ -55,10 +55,83 @@ fn affinity_has_a_default_time() {
 }
 
 #[test]
-fn services_without_a_cluster_address_are_none() {
-    assert_eq!(service(json!({"clusterIP": "None", "clusterIPs": ["None"]})), None);
-    assert_eq!(service(json!({"type": "ExternalName", "externalName": "a.example"})), None);
-    assert_eq!(service(json!({})), None);
+fn services_without_a_cluster_address_are_of_use_to_dns() {
+    let found = service(json!({
+        "clusterIP": "None", "clusterIPs": ["None"], "type": "ClusterIP", "ipFamilies": ["IPv6", "IPv4"],
+        "publishNotReadyAddresses": true, "ports": [{"name": "http", "port": 80}],
+    }));
+    let found = found.unwrap();
+    assert_eq!((found.headless, found.publish_not_ready_addresses, found.cluster_ips.len()), (true, true, 0));
+    assert_eq!(found.ip_families, ["IPv6", "IPv4"]);
+    // Addresses of a time before it became a name are nothing to serve.
+    let named = json!({
+        "type": "ExternalName", "externalName": "db.example.org", "externalIPs": ["192.0.2.1"], "clusterIP": "10.96.0.9",
+    });
+    let expected = wire::Service {
+        namespace: "shop".into(),
+        name: "web".into(),
+        uid: "u".into(),
+        r#type: wire::ServiceType::ExternalName.into(),
+        external_name: "db.example.org".into(),
+        ..wire::Service::default()
+    };
+    assert_eq!(service(named), Some(expected));
+    assert_eq!(project::<Service>(json!({"metadata": {"name": "web"}})), None);
+}
+
+#[test]
+fn a_load_balancer_is_all_that_nodes_have_to_serve() {
+    let object = |kind: &str| {
+        json!({
+            "metadata": {
+                "namespace": "shop", "name": "web", "uid": "u",
+                "annotations": {"service.skep.io/load-balancing": "maglev"},
+            },
+            "spec": {
+                "type": kind, "clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"], "ipFamilies": ["IPv4"],
+                "ports": [{"name": "http", "port": 80, "nodePort": 30080}],
+                "externalIPs": ["198.51.100.1"], "loadBalancerSourceRanges": ["203.0.113.0/24"],
+                "internalTrafficPolicy": "Local", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30999,
+                "trafficDistribution": "PreferClose",
+            },
+            "status": {"loadBalancer": {"ingress": [
+                {"ip": "192.0.2.10", "ipMode": "VIP"}, {"ip": "2001:db8::10"}, {"ip": "192.0.2.11", "ipMode": "Proxy"},
+                {"hostname": "lb.example.org"},
+            ]}},
+        })
+    };
+    let found = |kind| match project::<Service>(object(kind)) {
+        Some(Event::Service(service)) => service,
+        other => panic!("{other:?}"),
+    };
+    let expected = wire::Service {
+        namespace: "shop".into(),
+        name: "web".into(),
+        uid: "u".into(),
+        cluster_ips: vec!["10.96.0.9".into()],
+        ports: vec![wire::ServicePort {
+            name: "http".into(),
+            protocol: Protocol::Tcp.into(),
+            port: 80,
+            node_port: 30_080,
+        }],
+        r#type: wire::ServiceType::LoadBalancer.into(),
+        external_ips: vec!["198.51.100.1".into()],
+        load_balancer_ips: vec!["192.0.2.10".into(), "2001:db8::10".into()],
+        load_balancer_source_ranges: vec!["203.0.113.0/24".into()],
+        internal_local: true,
+        external_local: true,
+        health_check_node_port: 30_999,
+        maglev: true,
+        traffic_distribution: "PreferClose".into(),
+        ip_families: vec!["IPv4".into()],
+        ..wire::Service::default()
+    };
+    assert_eq!(found("LoadBalancer"), expected);
+    // What is left of a status from before a change of the type is not served.
+    let other = found("NodePort");
+    assert_eq!((other.r#type(), other.load_balancer_ips.len()), (wire::ServiceType::NodePort, 0));
+    assert_eq!((other.load_balancer_source_ranges.len(), other.health_check_node_port), (0, 0));
 }
 
 #[test]
@@ -70,7 +143,11 @@ fn endpoints_have_conditions_with_defaults() {
             "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}, {"name": "all"}],
             "endpoints": [
                 {"addresses": ["10.0.0.1"], "nodeName": "n1", "targetRef": {"kind": "Pod", "name": "web-a"}},
-                {"addresses": ["10.0.0.2"], "conditions": {"ready": false, "serving": true, "terminating": true}},
+                {
+                    "addresses": ["10.0.0.2"], "conditions": {"ready": false, "serving": true, "terminating": true},
+                    "hostname": "b", "zone": "z1",
+                    "hints": {"forZones": [{"name": "z1"}, {"name": "z2"}], "forNodes": [{"name": "n2"}]},
+                },
             ],
         }))
     };
@@ -80,6 +157,9 @@ fn endpoints_have_conditions_with_defaults() {
     let [first, second] = &found.endpoints[..] else { panic!("{:?}", found.endpoints) };
     assert_eq!((first.ready, first.serving, first.terminating, first.pod.as_str()), (true, true, false, "web-a"));
     assert_eq!((second.ready, second.serving, second.terminating, second.pod.as_str()), (false, true, true, ""));
+    assert_eq!((second.hostname.as_str(), second.zone.as_str()), ("b", "z1"));
+    assert_eq!((second.for_zones.join(","), second.for_nodes.join(",")), ("z1,z2".into(), "n2".into()));
+    assert_eq!((first.for_zones.len(), first.for_nodes.len()), (0, 0));
     assert_eq!(slice(labels, "FQDN"), None);
     assert_eq!(slice(json!({}), "IPv4"), None);
 }
@@ -110,18 +190,53 @@ fn a_workload_is_a_pod_with_addresses_that_has_not_ended() {
     assert_eq!(pod(host, running), None);
 }
 
+fn route(node: Value) -> Option<wire::NodeRoute> {
+    match project::<Node>(node) {
+        Some(Event::NodeRoute(route)) => Some(route),
+        None => None,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_node_route_has_next_hops_and_ranges() {
     let node = |spec: Value, addresses: Value| {
-        project::<Node>(json!({"metadata": {"name": "n1"}, "spec": spec, "status": {"addresses": addresses}}))
+        route(json!({"metadata": {"name": "n1"}, "spec": spec, "status": {"addresses": addresses}}))
     };
     let addresses = json!([{"type": "Hostname", "address": "n1"}, {"type": "InternalIP", "address": "192.0.2.1"}]);
     let spec = json!({"podCIDR": "10.244.0.0/24", "podCIDRs": ["10.244.0.0/24", "fd00::/64"]});
-    let Some(Event::NodeRoute(route)) = node(spec.clone(), addresses.clone()) else { panic!("no route") };
-    assert_eq!(route.addresses, ["192.0.2.1"]);
-    assert_eq!(route.pod_cidrs, ["10.244.0.0/24", "fd00::/64"]);
-    assert_eq!(node(json!({}), addresses), None);
+    let found = node(spec.clone(), addresses.clone()).unwrap();
+    assert_eq!(found.addresses, ["192.0.2.1"]);
+    assert_eq!(found.pod_cidrs, ["10.244.0.0/24", "fd00::/64"]);
+    // A node without pods' addresses still has node ports.
+    assert_eq!(node(json!({}), addresses).unwrap().pod_cidrs.len(), 0);
     assert_eq!(node(spec, json!([])), None);
+}
+
+#[test]
+fn a_node_route_says_zone_and_readiness_and_nothing_of_the_rest() {
+    let node = |ready: &str, beat: &str, labels: Value| {
+        route(json!({
+            "metadata": {"name": "n1", "labels": labels, "resourceVersion": beat},
+            "status": {
+                "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}],
+                "conditions": [
+                    {"type": "MemoryPressure", "status": "True"},
+                    {"type": "Ready", "status": ready, "lastHeartbeatTime": beat},
+                ],
+            },
+        }))
+        .unwrap()
+    };
+    let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:10Z");
+    let labels = json!({"topology.kubernetes.io/zone": "z1", "x": "y"});
+    let first = node("True", early, labels.clone());
+    assert_eq!((first.zone.as_str(), first.ready, first.exclude_from_load_balancers), ("z1", true, false));
+    assert_eq!(node("True", late, labels.clone()), first);
+    assert!(!node("False", early, labels.clone()).ready);
+    assert!(!node("Unknown", early, labels).ready);
+    let excluded = node("True", early, json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""}));
+    assert!(excluded.exclude_from_load_balancers);
 }
 
 #[test]

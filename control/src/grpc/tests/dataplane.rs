@@ -97,6 +97,12 @@ async fn the_whole_state_comes_first_and_then_each_change_once() {
     // A heartbeat, and anything else that means nothing to packets, is not sent.
     control.modify("pods", Some(Subresource::Status), "default", "a", |pod| pod["status"]["reason"] = "x".into()).await;
     control.modify("nodes", None, "", "n1", |node| node["metadata"]["labels"]["x"] = "y".into()).await;
+    control
+        .modify("nodes", Some(Subresource::Status), "", "n1", |node| {
+            node["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-01-01T00:01:00Z".into();
+            node["status"]["images"] = json!([{"names": ["demo"], "sizeBytes": 1}]);
+        })
+        .await;
     control.modify("services", None, "default", "web", |s| s["metadata"]["labels"] = json!({"x": "y"})).await;
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
@@ -112,6 +118,13 @@ async fn the_whole_state_comes_first_and_then_each_change_once() {
     assert_eq!(next(&mut stream).await.0, "policy deny");
     control.delete("networkpolicies.networking.k8s.io", "default", "deny").await;
     assert_eq!(next(&mut stream).await.0, "-NetworkPolicy deny");
+    // A node that is lost must not be sent packets for load balancer addresses.
+    control
+        .modify("nodes", Some(Subresource::Status), "", "n1", |node| {
+            node["status"]["conditions"][0]["status"] = "Unknown".into();
+        })
+        .await;
+    assert_eq!(next(&mut stream).await.0, "route n1 10.244.0.0/24,fd53:6b65:7070::/64");
     // A pod that has ended has no address any more.
     control
         .modify("pods", Some(Subresource::Status), "default", "a", |pod| pod["status"]["phase"] = "Failed".into())

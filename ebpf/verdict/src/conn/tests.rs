@@ -78,6 +78,27 @@ fn a_new_connection_on_a_closed_ones_ports_is_judged_anew_and_an_open_one_is_kep
 }
 
 #[test]
+fn datagrams_and_syns_open_and_what_has_no_ports_does_not() {
+    let datagram = packet(proto::UDP, Direction::Egress, 0);
+    assert!(opens(&datagram) && opens(&sent(tcp_flags::SYN)));
+    assert!(!opens(&sent(tcp_flags::ACK)) && !opens(&sent(tcp_flags::SYN | tcp_flags::ACK)));
+    let later = Packet { part: crate::packet::Part::Later, ..datagram };
+    assert!(!opens(&later));
+    assert!(opens(&Packet { part: crate::packet::Part::First, ..datagram }));
+}
+
+#[test]
+fn a_flow_is_unanswered_until_somebody_answers_and_only_when_the_pod_has_opened_it() {
+    let datagram = |direction| packet(proto::UDP, direction, 0);
+    let mut value = open(&datagram(Direction::Egress), Direction::Egress, 0);
+    advance(&mut value, &datagram(Direction::Egress), Direction::Egress, 1);
+    assert!(is_unanswered(&value));
+    advance(&mut value, &datagram(Direction::Ingress), Direction::Ingress, 2);
+    assert!(!is_unanswered(&value));
+    assert!(!is_unanswered(&open(&datagram(Direction::Ingress), Direction::Ingress, 0)));
+}
+
+#[test]
 fn an_entry_ends_with_its_time() {
     let value = open(&packet(proto::UDP, Direction::Egress, 0), Direction::Egress, 0);
     let last = 30 * SECOND;

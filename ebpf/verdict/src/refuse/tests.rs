@@ -39,6 +39,16 @@ proptest! {
     }
 
     #[test]
+    fn a_quoted_header_without_its_options_is_a_right_one(mut header: [u8; 20]) {
+        header[0] = 0x47;
+        let quoted = without_options(&header);
+        prop_assert_eq!((quoted[0], reference(&[&quoted.0])), (0x45, 0));
+        prop_assert_eq!((&quoted[1..10], &quoted[12..]), (&header[1..10], &header[12..]));
+        header[0] = 0x45;
+        prop_assert_eq!(without_options(&header).0, header);
+    }
+
+    #[test]
     fn unreachables_carry_right_checksums(src: [u8; 16], dst: [u8; 16], header: [u8; 20], header6: [u8; 40], after: [u8; 8]) {
         let packet = Packet { src: addr(false, src), dst: addr(false, dst), ..Packet::EMPTY };
         let ip = ipv4_header(&packet, proto::ICMP, 36);

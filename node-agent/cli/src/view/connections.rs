@@ -34,7 +34,6 @@ impl ConnRow {
         let flags =
             [(conn_flags::FIN_TX, "fin-sent"), (conn_flags::FIN_RX, "fin-received"), (conn_flags::HAIRPIN, "hairpin")];
         let named: Vec<_> = flags.iter().map(|(bit, name)| (u32::from(*bit), *name)).collect();
-        let nanos = i128::from(value.expires) - i128::from(now);
         Self {
             pod: show::endpoint(key.endpoint, names),
             endpoint: key.endpoint,
@@ -49,12 +48,13 @@ impl ConnRow {
             flags: show::flags(value.flags.into(), &named),
             tx_packets: value.tx_packets,
             rx_packets: value.rx_packets,
-            expires_in_seconds: i64::try_from(nanos / 1_000_000_000).unwrap_or(i64::MAX),
+            expires_in_seconds: show::seconds_until(value.expires, now),
         }
     }
 }
 
-fn state(state: u8) -> &'static str {
+/// Name of a connection's state.
+pub(crate) fn state(state: u8) -> &'static str {
     let states = [
         (ConnState::New, "new"),
         (ConnState::Established, "established"),
@@ -82,8 +82,6 @@ impl Row for ConnRow {
 
     fn cells(&self) -> Vec<String> {
         let pod = if self.pod.is_empty() { format!("#{}", self.endpoint) } else { self.pod.clone() };
-        let expires =
-            if self.expires_in_seconds < 0 { "expired".to_owned() } else { format!("{}s", self.expires_in_seconds) };
         vec![
             pod,
             self.direction.to_owned(),
@@ -95,7 +93,7 @@ impl Row for ConnRow {
             self.state.to_owned(),
             self.tx_packets.to_string(),
             self.rx_packets.to_string(),
-            expires,
+            show::expiry(self.expires_in_seconds),
             self.remote_pod.clone(),
         ]
     }

@@ -1,7 +1,7 @@
 //! Entries of the maps that Services live in.
 
 use serde::Serialize;
-use skep_abi::{Addr, Backend, BackendState, Frontend, FrontendKey, SlotKey, frontend_flags};
+use skep_abi::{Addr, Backend, BackendState, Frontend, FrontendKey, SlotKey, backend_flags, frontend_flags};
 use skep_agent_core::dataplane::Names;
 
 use crate::show;
@@ -31,10 +31,23 @@ impl FrontendRow {
             service_name: show::service(value.service, names),
             generation: value.generation,
             count: value.count,
-            flags: show::flags(value.flags, &[(frontend_flags::AFFINITY, "affinity")]),
+            flags: flags(value.flags),
             affinity_timeout_seconds: value.affinity_timeout,
         }
     }
+}
+
+/// Names of a frontend's flags.
+pub(crate) fn flags(flags: u32) -> String {
+    let names = [
+        (frontend_flags::AFFINITY, "affinity"),
+        (frontend_flags::SOURCE_RANGES, "source-ranges"),
+        (frontend_flags::MAGLEV, "maglev"),
+        (frontend_flags::LOCAL, "local"),
+        (frontend_flags::EXTERNAL_ADDR, "external"),
+        (frontend_flags::HOST_PORT, "host-port"),
+    ];
+    show::flags(flags, &names)
 }
 
 impl Row for FrontendRow {
@@ -100,6 +113,7 @@ pub(crate) struct BackendRow {
     address: String,
     protocol: String,
     state: &'static str,
+    flags: String,
     pod: String,
     node: String,
 }
@@ -111,6 +125,7 @@ impl BackendRow {
             address: show::socket(value.addr, value.port_be),
             protocol: show::protocol(value.proto),
             state: state(value.state),
+            flags: show::flags(value.flags, &[(backend_flags::LOCAL, "local"), (backend_flags::HOST, "host")]),
             pod: show::backend(*id, names),
             node: names.backends.get(id).map(|pod| pod.node.clone()).unwrap_or_default(),
         }
@@ -118,7 +133,7 @@ impl BackendRow {
 }
 
 impl Row for BackendRow {
-    const HEADER: &'static [&'static str] = &["ID", "ADDRESS", "PROTOCOL", "STATE", "NODE", "POD"];
+    const HEADER: &'static [&'static str] = &["ID", "ADDRESS", "PROTOCOL", "STATE", "FLAGS", "NODE", "POD"];
 
     fn cells(&self) -> Vec<String> {
         vec![
@@ -126,6 +141,7 @@ impl Row for BackendRow {
             self.address.clone(),
             self.protocol.clone(),
             self.state.to_owned(),
+            self.flags.clone(),
             self.node.clone(),
             self.pod.clone(),
         ]

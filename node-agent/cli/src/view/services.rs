@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use skep_abi::{Backend, Frontend, FrontendKey, SlotKey};
+use skep_abi::{Backend, Frontend, FrontendKey, SlotKey, scope};
 use skep_agent_core::dataplane::Names;
 
-use super::service_entries::state;
+use super::service_entries::{self, state};
 use crate::show;
 use crate::table::Row;
 
@@ -19,7 +19,15 @@ pub(crate) struct ServiceRow {
     port: String,
     address: String,
     protocol: String,
+    /// Who may use the address: `internal` or `external`.
+    scope: &'static str,
+    /// Number of the endpoint set.
+    set: u32,
+    generation: u32,
+    flags: String,
     affinity_timeout_seconds: u32,
+    /// New connections that the endpoint set was given since the agent first ran.
+    connections: u64,
     backends: Vec<ServiceBackend>,
     /// Slots of the set that are not in the maps: always 0 but for the moment of a change.
     missing: u32,
@@ -39,10 +47,12 @@ pub(crate) fn rows(
     frontends: &[(FrontendKey, Frontend)],
     slots: &[(SlotKey, u32)],
     backends: &[(u32, Backend)],
+    hits: &[(u32, u64)],
     names: &Names,
 ) -> Vec<ServiceRow> {
     let slots: BTreeMap<SlotKey, u32> = slots.iter().copied().collect();
     let backends: BTreeMap<u32, Backend> = backends.iter().copied().collect();
+    let hits: BTreeMap<u32, u64> = hits.iter().copied().collect();
     let mut rows: Vec<_> = frontends
         .iter()
         .map(|(key, value)| {
@@ -68,19 +78,24 @@ pub(crate) fn rows(
                 port: part(|name| &name.port).unwrap_or_default(),
                 address: show::socket(key.addr, key.port_be),
                 protocol: show::protocol(key.proto),
+                scope: if key.scope == scope::EXTERNAL { "external" } else { "internal" },
+                set: value.service,
+                generation: value.generation,
+                flags: service_entries::flags(value.flags),
                 affinity_timeout_seconds: value.affinity_timeout,
+                connections: hits.get(&value.service).copied().unwrap_or_default(),
                 backends: behind,
                 missing: value.count.saturating_sub(found),
             }
         })
         .collect();
-    rows.sort_by(|a, b| (&a.namespace, &a.name, &a.port).cmp(&(&b.namespace, &b.name, &b.port)));
+    rows.sort_by(|a, b| (&a.namespace, &a.name, &a.port, a.scope).cmp(&(&b.namespace, &b.name, &b.port, b.scope)));
     rows
 }
 
 impl Row for ServiceRow {
     const HEADER: &'static [&'static str] =
-        &["NAMESPACE", "NAME", "PORT", "ADDRESS", "PROTOCOL", "AFFINITY", "BACKENDS"];
+        &["NAMESPACE", "NAME", "PORT", "ADDRESS", "PROTOCOL", "SCOPE", "FLAGS", "AFFINITY", "HITS", "BACKENDS"];
 
     fn cells(&self) -> Vec<String> {
         let mut backends: Vec<_> = self.backends.iter().take(NAMED).map(|backend| backend.address.clone()).collect();
@@ -101,7 +116,10 @@ impl Row for ServiceRow {
             self.port.clone(),
             self.address.clone(),
             self.protocol.clone(),
+            self.scope.to_owned(),
+            self.flags.clone(),
             affinity,
+            self.connections.to_string(),
             backends,
         ]
     }
@@ -119,14 +137,14 @@ mod tests {
         let vec = |map: &BTreeMap<FrontendKey, Frontend>| map.iter().map(|(k, v)| (*k, *v)).collect::<Vec<_>>();
         let slots: Vec<_> = maps.slots.iter().map(|(k, v)| (*k, *v)).collect();
         let backends: Vec<_> = maps.backends.iter().map(|(k, v)| (*k, *v)).collect();
-        let rows = rows(&vec(&maps.frontends), &slots, &backends, &samples::names());
+        let rows = rows(&vec(&maps.frontends), &slots, &backends, &[(1, 12)], &samples::names());
         assert_eq!(
             columns(&rows),
             "\
-NAMESPACE   NAME    PORT   ADDRESS        PROTOCOL   AFFINITY   BACKENDS
-shop        empty   http   10.96.0.2:80   TCP        -          none: refuses
-shop        web     http   10.96.0.1:80   TCP        10800s     10.0.0.1:80 10.0.0.2:80 10.0.0.3:80 +1
-shop        web     http   [fd00::1]:80   TCP        10800s     [fd01::1]:80
+NAMESPACE   NAME    PORT   ADDRESS        PROTOCOL   SCOPE      FLAGS      AFFINITY   HITS   BACKENDS
+shop        empty   http   10.96.0.2:80   TCP        internal   -          -          0      none: refuses
+shop        web     http   10.96.0.1:80   TCP        internal   affinity   10800s     12     10.0.0.1:80 10.0.0.2:80 10.0.0.3:80 +1
+shop        web     http   [fd00::1]:80   TCP        internal   affinity   10800s     0      [fd01::1]:80
 "
         );
         let json: serde_json::Value = serde_json::from_str(&json(&rows).unwrap()).unwrap();
@@ -138,9 +156,9 @@ shop        web     http   [fd00::1]:80   TCP        10800s     [fd01::1]:80
     fn a_service_without_a_name_shows_its_number_and_holes_are_told() {
         let maps = samples::contents();
         let frontends: Vec<_> = maps.frontends.iter().map(|(k, v)| (*k, *v)).take(1).collect();
-        let rows = rows(&frontends, &[], &[], &Names::default());
+        let rows = rows(&frontends, &[], &[], &[], &Names::default());
         let cells = rows[0].cells();
         assert!(cells[1].starts_with('#'), "{cells:?}");
-        assert!(cells[6].contains("missing"), "{cells:?}");
+        assert!(cells[9].contains("missing"), "{cells:?}");
     }
 }

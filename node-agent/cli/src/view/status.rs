@@ -75,9 +75,10 @@ impl MapRow {
         use skep_abi::map;
 
         match name {
-            map::ORIGINS | map::CONNTRACK | map::FRAGMENTS => "LRU hash",
-            map::PORT_RULES | map::PREFIXES => "LPM trie",
-            map::DROPS => "per-CPU array",
+            map::ORIGINS | map::CONNTRACK | map::FRAGMENTS | map::AFFINITY => "LRU hash",
+            map::SERVICE_HITS => "per-CPU hash",
+            map::PORT_RULES | map::PREFIXES | map::SOURCE_RANGES | map::ROUTES => "LPM trie",
+            map::DROPS | map::COUNTERS => "per-CPU array",
             map::EVENTS => "ring buffer",
             map::CONFIG => "array",
             _ => "hash",
@@ -110,7 +111,12 @@ pub(crate) fn node_addresses(config: &Config) -> Vec<String> {
 
 /// Names of the settings' flags.
 pub(crate) fn config_flags_of(config: &Config) -> String {
-    let names = [(config_flags::EVENTS_ALLOWED, "records-allowed"), (config_flags::NO_TC_SERVICES, "no-tc-services")];
+    let names = [
+        (config_flags::EVENTS_ALLOWED, "records-allowed"),
+        (config_flags::NO_TC_SERVICES, "no-tc-services"),
+        (config_flags::MASQUERADE, "masquerade"),
+        (config_flags::DSR, "direct-return"),
+    ];
     show::flags(config.flags, &names)
 }
 

@@ -8,6 +8,7 @@
 )]
 
 mod build;
+mod choice;
 mod cost;
 mod malformed;
 mod refuse;

@@ -37,7 +37,7 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         mount(Some("bpf"), dir.path(), Some("bpf"), MsFlags::empty(), None::<&str>).unwrap();
         let config = Config { version: skep_abi::VERSION, ..Config::default() };
-        let options = Options { bpf_dir: dir.path().join("skep"), cgroup: None, config };
+        let options = Options { bpf_dir: dir.path().join("skep"), config, ..Options::default() };
         let dataplane = Dataplane::open(&options).unwrap_or_else(|error| panic!("{error}"));
         let world = Self { dataplane, dir };
         world.dataplane.maps().endpoints.set(&IFINDEX, &endpoint()).unwrap();
@@ -72,6 +72,15 @@ impl World {
         let count = u32::from(backend.is_some());
         let frontend = Frontend { service: number, generation: 1, count, flags: 0, affinity_timeout: 0 };
         maps.frontends.set(&key, &frontend).unwrap();
+    }
+
+    /// Changes what a Service address stands for.
+    pub(crate) fn change_frontend(&self, service: SocketAddr, proto: u8, change: impl FnOnce(&mut Frontend)) {
+        let key = FrontendKey { addr: service.ip().into(), port_be: service.port().to_be(), proto, scope: 0 };
+        let frontends = &self.dataplane.maps().frontends;
+        let mut frontend = frontends.get(&key).unwrap().unwrap();
+        change(&mut frontend);
+        frontends.set(&key, &frontend).unwrap();
     }
 
     /// Runs the program for packets that the pod sends.

@@ -8,10 +8,14 @@
     reason = "all of this is test code"
 )]
 
+mod as_they_are;
+mod changes;
+mod choice;
 mod fragments;
 mod icmp;
 mod lifecycle;
 mod policy;
 mod service;
+mod short_way;
 mod spoof;
 mod world;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use skep_abi::{
-    Addr, Backend, BackendState, Config, Direction, Endpoint, FlowEvent, Frontend, FrontendKey, Reason, SlotKey,
+    Addr, Backend, BackendState, Config, Counter, Direction, Endpoint, FlowEvent, Frontend, FrontendKey, Reason,
+    SlotKey,
 };
 use skep_dataplane::{Dataplane, Options};
 
@@ -152,6 +153,53 @@ impl Node {
         maps.frontends.set(&key, &frontend).unwrap();
     }
 
+    /// As [`Self::serve`], with backends that are what their numbers say from one set to the next, and flags. Gives the number of
+    /// the endpoint set.
+    pub(crate) fn serve_set(
+        &self,
+        service: SocketAddr,
+        proto: u8,
+        backends: &[(u32, SocketAddr)],
+        flags: u32,
+        affinity_timeout: u32,
+    ) -> u32 {
+        let maps = self.dataplane.maps();
+        let key = frontend_key(service, proto);
+        let old = maps.frontends.get(&key).unwrap();
+        let number = old.map_or_else(|| maps.frontends.iter().unwrap().len() as u32 + 1, |old| old.service);
+        let generation = old.map_or(1, |old| old.generation + 1);
+        for (index, (id, addr)) in backends.iter().enumerate() {
+            let backend = Backend {
+                addr: addr.ip().into(),
+                node: Addr::NONE,
+                flags: 0,
+                port_be: addr.port().to_be(),
+                proto,
+                state: BackendState::Active as u8,
+            };
+            maps.backends.set(id, &backend).unwrap();
+            maps.slots.set(&SlotKey { service: number, generation, index: index as u32 }, id).unwrap();
+        }
+        let count = backends.len() as u32;
+        let frontend = Frontend { service: number, generation, count, flags, affinity_timeout };
+        maps.frontends.set(&key, &frontend).unwrap();
+        number
+    }
+
+    /// Says what a backend is up to.
+    pub(crate) fn set_state(&self, id: u32, state: BackendState) {
+        let backends = &self.dataplane.maps().backends;
+        let mut backend = backends.get(&id).unwrap().unwrap();
+        backend.state = state as u8;
+        backends.set(&id, &backend).unwrap();
+    }
+
+    /// What a counter says.
+    pub(crate) fn counter(&self, counter: Counter) -> u64 {
+        let totals = self.dataplane.maps().counters.totals().unwrap();
+        totals.into_iter().find(|(which, _)| *which == counter).unwrap().1
+    }
+
     /// Packets dropped for a reason so far.
     pub(crate) fn drops(&self, reason: Reason, direction: Direction) -> u64 {
         let totals = self.dataplane.maps().drops.totals().unwrap();
@@ -174,6 +222,10 @@ impl Drop for Node {
     }
 }
 
+pub(crate) fn frontend_key(service: SocketAddr, proto: u8) -> FrontendKey {
+    FrontendKey { addr: service.ip().into(), port_be: service.port().to_be(), proto, scope: 0 }
+}
+
 pub(crate) fn open(bpf_dir: &std::path::Path, flags: u32) -> Dataplane {
     let addr = |text: &str| Addr::from(text.parse::<IpAddr>().unwrap());
     let config = Config {
@@ -183,7 +235,7 @@ pub(crate) fn open(bpf_dir: &std::path::Path, flags: u32) -> Dataplane {
         node_addr6: addr(NODE6),
         ..Config::default()
     };
-    let options = Options { bpf_dir: bpf_dir.to_owned(), cgroup: None, config };
+    let options = Options { bpf_dir: bpf_dir.to_owned(), config, ..Options::default() };
     Dataplane::open(&options).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -248,6 +300,32 @@ impl Pod {
         })
     }
 
+    /// A UDP server that tells each client its own address.
+    pub(crate) fn named_udp_server(&self, addr: IpAddr) -> SocketAddr {
+        self.run(move || {
+            let socket = UdpSocket::bind((addr, 0)).unwrap();
+            let local = socket.local_addr().unwrap();
+            thread::spawn(move || {
+                let mut buffer = vec![0; 65536];
+                while let Ok((_, from)) = socket.recv_from(&mut buffer) {
+                    let _ = socket.send_to(local.to_string().as_bytes(), from);
+                }
+            });
+            local
+        })
+    }
+
+    /// A datagram socket that is connected to a server.
+    pub(crate) fn connect(&self, server: SocketAddr) -> UdpSocket {
+        let local = self.addrs[usize::from(server.is_ipv6())];
+        self.run(move || {
+            let socket = UdpSocket::bind((local, 0)).unwrap();
+            socket.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+            socket.connect(server).unwrap();
+            socket
+        })
+    }
+
     /// Connects and gives what the server says, with the connection's own addresses (local, peer).
     pub(crate) fn ask(&self, server: SocketAddr) -> std::io::Result<(String, SocketAddr, SocketAddr)> {
         self.run(move || {
@@ -277,6 +355,14 @@ pub(crate) fn exchange(socket: &UdpSocket, server: SocketAddr, len: usize) -> st
     let mut buffer = [0; 100];
     let (len, from) = socket.recv_from(&mut buffer)?;
     Ok((String::from_utf8_lossy(&buffer[..len]).into_owned(), from))
+}
+
+/// Sends a datagram by a connected socket and gives the answer.
+pub(crate) fn talk(socket: &UdpSocket) -> std::io::Result<String> {
+    socket.send(b"?")?;
+    let mut buffer = [0; 100];
+    let len = socket.recv(&mut buffer)?;
+    Ok(String::from_utf8_lossy(&buffer[..len]).into_owned())
 }
 
 /// Runs `ip` in this thread's namespace.

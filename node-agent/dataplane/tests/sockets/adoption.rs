@@ -19,7 +19,7 @@ fn pins(world: &World) -> BTreeMap<String, u64> {
     use std::os::unix::fs::MetadataExt;
     let mut pins = BTreeMap::new();
     for dir in ["maps", "links"] {
-        for entry in fs::read_dir(world.bpf_dir.join("v1").join(dir)).unwrap() {
+        for entry in fs::read_dir(world.versioned().join(dir)).unwrap() {
             let entry = entry.unwrap();
             pins.insert(entry.file_name().into_string().unwrap(), entry.metadata().unwrap().ino());
         }
@@ -107,7 +107,7 @@ fn maps_can_be_opened_without_loading_anything() {
 fn a_pinned_map_of_another_layout_is_refused_and_left_alone() {
     let Some(world) = World::new() else { return };
     let dataplane = world.open();
-    let maps_dir = world.bpf_dir.join("v1/maps");
+    let maps_dir = world.versioned().join("maps");
     drop(dataplane);
     // A map of another layout under this one's name.
     fs::remove_file(maps_dir.join("frontends")).unwrap();

@@ -9,7 +9,7 @@ const V4: &str = "10.96.0.53:53";
 const V6: &str = "[fd53:6b65::53]:53";
 
 /// A server that answers each datagram with the address that it listens on.
-fn echo_server(bind: &str) -> SocketAddr {
+pub(crate) fn echo_server(bind: &str) -> SocketAddr {
     let socket = UdpSocket::bind(bind).unwrap();
     let addr = socket.local_addr().unwrap();
     thread::spawn(move || {
@@ -21,13 +21,13 @@ fn echo_server(bind: &str) -> SocketAddr {
     addr
 }
 
-fn client(bind: &str) -> UdpSocket {
+pub(crate) fn client(bind: &str) -> UdpSocket {
     let socket = UdpSocket::bind(bind).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     socket
 }
 
-fn receive(socket: &UdpSocket) -> (String, SocketAddr) {
+pub(crate) fn receive(socket: &UdpSocket) -> (String, SocketAddr) {
     let mut buffer = [0; 64];
     let (len, from) = socket.recv_from(&mut buffer).unwrap();
     (String::from_utf8(buffer[..len].to_vec()).unwrap(), from)

@@ -8,6 +8,8 @@
 )]
 
 mod adoption;
+mod choice;
+mod clients;
 mod datagram;
 mod programs;
 mod stream;

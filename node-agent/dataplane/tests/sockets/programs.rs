@@ -89,8 +89,8 @@ fn what_an_agent_that_was_killed_left_half_done_is_not_adopted() {
     let Some(world) = World::new() else { return };
     let before = ids(&world.open());
     // As it is before the directory comes to its name.
-    fs::rename(world.programs_dir(), world.bpf_dir.join("v1/programs-new")).unwrap();
-    fs::remove_file(world.bpf_dir.join("v1/programs-new/skep_connect6")).unwrap();
+    fs::rename(world.programs_dir(), world.versioned().join("programs-new")).unwrap();
+    fs::remove_file(world.versioned().join("programs-new/skep_connect6")).unwrap();
     let dataplane = world.open();
     let after = ids(&dataplane);
     assert_eq!((links_of(&before), links_of(&after)), (0, 9));
@@ -106,7 +106,7 @@ fn what_an_agent_that_was_killed_left_half_done_is_not_adopted() {
 fn programs_that_work_on_maps_which_are_no_longer_pinned_are_not_adopted() {
     let Some(world) = World::new() else { return };
     let before = ids(&world.open());
-    fs::remove_file(world.bpf_dir.join("v1/maps/frontends")).unwrap();
+    fs::remove_file(world.versioned().join("maps/frontends")).unwrap();
     let dataplane = world.open();
     assert_eq!((links_of(&before), links_of(&ids(&dataplane))), (0, 9));
     assert_works(&dataplane);
@@ -115,7 +115,8 @@ fn programs_that_work_on_maps_which_are_no_longer_pinned_are_not_adopted() {
     // All maps are there, but one of them is another map.
     let fresh = Options { bpf_dir: world.bpf_dir.with_file_name("fresh"), cgroup: None, ..world.options() };
     drop(Dataplane::open(&fresh).unwrap());
-    let [ours, theirs] = [&world.bpf_dir, &fresh.bpf_dir].map(|dir| dir.join("v1/maps/slots"));
+    let [ours, theirs] =
+        [&world.bpf_dir, &fresh.bpf_dir].map(|dir| dir.join(format!("v{}/maps/slots", skep_abi::VERSION)));
     fs::remove_file(&ours).unwrap();
     fs::rename(&theirs, &ours).unwrap();
     let dataplane = world.open();

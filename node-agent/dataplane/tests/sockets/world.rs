@@ -54,9 +54,14 @@ impl World {
         Dataplane::open(&self.options()).unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// The directory of this version's pins.
+    pub(crate) fn versioned(&self) -> PathBuf {
+        self.bpf_dir.join(format!("v{}", skep_abi::VERSION))
+    }
+
     /// The directory of the pinned programs; there is one only.
     pub(crate) fn programs_dir(&self) -> PathBuf {
-        let dirs = fs::read_dir(self.bpf_dir.join("v1")).unwrap().map(|entry| entry.unwrap().path());
+        let dirs = fs::read_dir(self.versioned()).unwrap().map(|entry| entry.unwrap().path());
         let programs = dirs.filter(|dir| dir.file_name().unwrap().to_str().unwrap().starts_with("programs-"));
         let [dir] = programs.collect::<Vec<_>>().try_into().unwrap();
         dir
@@ -64,11 +69,16 @@ impl World {
 
     /// Makes the pinned programs look like those of another kernel object.
     pub(crate) fn pretend_other_object(&self) {
-        fs::rename(self.programs_dir(), self.bpf_dir.join("v1/programs-0")).unwrap();
+        fs::rename(self.programs_dir(), self.versioned().join("programs-0")).unwrap();
     }
 
     pub(crate) fn options(&self) -> Options {
-        Options { bpf_dir: self.bpf_dir.clone(), cgroup: Some(self.cgroup.clone()), config: config() }
+        Options {
+            bpf_dir: self.bpf_dir.clone(),
+            cgroup: Some(self.cgroup.clone()),
+            config: config(),
+            ..Options::default()
+        }
     }
 }
 
@@ -87,6 +97,37 @@ impl Drop for World {
 
 pub(crate) fn config() -> Config {
     Config { version: skep_abi::VERSION, ..Config::default() }
+}
+
+/// The number of this thread's network namespace.
+pub(crate) fn netns_cookie() -> u64 {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    let mut cookie = 0_u64;
+    let mut len = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes eight bytes into the place given for them.
+    #[allow(unsafe_code, reason = "no safe form")]
+    let result = unsafe {
+        let cookie = (&raw mut cookie).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_NETNS_COOKIE, cookie, &raw mut len)
+    };
+    assert_eq!(result, 0);
+    cookie
+}
+
+/// Changes the node-wide settings.
+pub(crate) fn configure(dataplane: &Dataplane, change: impl FnOnce(&mut Config)) {
+    let setting = &dataplane.maps().config;
+    let mut config = setting.get().unwrap();
+    change(&mut config);
+    setting.set(&config).unwrap();
+}
+
+/// Changes what a Service address stands for.
+pub(crate) fn change(dataplane: &Dataplane, key: &FrontendKey, change: impl FnOnce(&mut Frontend)) {
+    let frontends = &dataplane.maps().frontends;
+    let mut frontend = frontends.get(key).unwrap().unwrap();
+    change(&mut frontend);
+    frontends.set(key, &frontend).unwrap();
 }
 
 /// Makes `service` a Service address with these backends, as the next generation.

@@ -1,0 +1,144 @@
+//! Packets that leave by the uplink.
+
+use aya_ebpf::bindings::__sk_buff;
+use aya_ebpf::btf_maps::lpm_trie::Key;
+use aya_ebpf::macros::classifier;
+use aya_ebpf::programs::TcContext;
+use skep_abi::{Addr, ConnState, Counter, Direction, NatValue, Reason, Route, RouteKey, conn_flags, nat_flags};
+use skep_verdict::packet::{ETH_P_IP, ETH_P_IPV6, Icmp, Part};
+use skep_verdict::{conn, nat};
+
+use super::allocate::{self, allocate};
+use super::parse::parse;
+use super::scratch::{self, Scratch};
+use super::{PASS, SHOT, flow, forward, fragment, icmp};
+use crate::action::{Packed, pack, unpack};
+use crate::skb::Skb;
+use crate::{maps, record};
+
+#[classifier]
+pub(crate) fn skep_to_uplink(ctx: TcContext) -> i32 {
+    let skb = Skb(ctx.skb.skb);
+    if skb.take_own() {
+        return PASS;
+    }
+    let Some(s) = scratch::get() else { return SHOT };
+    match run(skb, s) {
+        Ok(action) => action,
+        Err(reason) => scratch::dropped(skb, s, Direction::Egress, reason),
+    }
+}
+
+#[inline(always)]
+fn run(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
+    let v6 = match skb.ethertype() {
+        ETH_P_IP => false,
+        ETH_P_IPV6 => true,
+        _ => return Ok(PASS),
+    };
+    if !parse(skb, v6) {
+        return Ok(PASS);
+    }
+    if s.packet.icmp() == Icmp::Link {
+        return Ok(PASS);
+    }
+    s.now = flow::now();
+    if s.packet.icmp() == Icmp::Error {
+        return unpack(icmp::error(skb));
+    }
+    let known = s.packet.part as u8 == Part::Whole as u8 || fragment::resolve(&mut s.packet, Direction::Egress);
+    s.key = nat::key(&s.packet);
+    if !known {
+        return if leaves(skb, s)? { Err(Reason::UnknownFragment) } else { Ok(PASS) };
+    }
+    if let Some(entry) = flow::find(s) {
+        forward::rewrite(skb, &s.packet, entry)?;
+        return Ok(PASS);
+    }
+    unpack(skep_uplink_open(skb.0))
+}
+
+/// A packet of no known flow. Verified by itself, as [`parse`](super::parse) says.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn skep_uplink_open(skb: *mut __sk_buff) -> Packed {
+    let Some(s) = scratch::again() else { return pack(Err(Reason::MapError)) };
+    pack(try_open(Skb(skb), s))
+}
+
+#[inline(always)]
+fn try_open(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
+    let config = scratch::config()?;
+    let forwarded = skb.ingress_ifindex() != 0;
+    if forwarded {
+        if !leaves(skb, s)? {
+            return Ok(PASS);
+        }
+    } else if !clashes(s) {
+        return Ok(PASS);
+    }
+    s.value = NatValue {
+        expires: 0,
+        packets: 0,
+        src: if forwarded { *nat::node_addr(config, s.packet.v6) } else { s.packet.src },
+        dst: s.packet.dst,
+        src_port_be: s.packet.src_port_be,
+        dst_port_be: s.packet.dst_port_be,
+        state: ConnState::New as u8,
+        flags: nat_flags::FORWARD | nat_flags::SNAT,
+        pad: 0,
+        backend: 0,
+        service: 0,
+    };
+    nat::advance(&mut s.value, None, &s.packet, s.now);
+    if unpack(allocate(skb))? == allocate::DONE {
+        if forwarded {
+            record::tally(Counter::Masqueraded);
+        }
+        forward::rewrite(skb, &s.packet, &s.value)?;
+        return Ok(PASS);
+    }
+    let entry = flow::find(s).ok_or(Reason::MapError)?;
+    forward::rewrite(skb, &s.packet, entry)?;
+    Ok(PASS)
+}
+
+/// Whether the packet is of a pod that speaks to somebody outside of the cluster, and first.
+#[inline(always)]
+fn leaves(skb: Skb, s: &Scratch) -> Result<bool, Reason> {
+    let config = scratch::config()?;
+    if !nat::masquerades(config) || *nat::node_addr(config, s.packet.v6) == Addr::NONE {
+        return Ok(false);
+    }
+    if nat::keeps_source(route(&s.packet.dst)) || !nat::is_local_pod(route(&s.packet.src)) {
+        return Ok(false);
+    }
+    // SAFETY: entries of a map without preallocation are freed only after a grace period that outlasts the program.
+    let node = unsafe { maps::node_addrs.get(&s.packet.dst) };
+    Ok(node.is_none() && !answers(skb, s))
+}
+
+/// Whether a pod's packet belongs to a connection that somebody outside has opened to the pod's own address.
+#[inline(always)]
+fn answers(skb: Skb, s: &Scratch) -> bool {
+    // SAFETY: as in `leaves`.
+    let Some(endpoint) = (unsafe { maps::endpoints.get(&skb.ingress_ifindex()) }) else { return false };
+    let key = conn::flow_key(&s.packet, Direction::Egress, endpoint.id);
+    // SAFETY: an entry that is recycled meanwhile gives a wrong answer to this one packet.
+    let flow = unsafe { maps::conntrack.get(&key) };
+    flow.is_some_and(|flow| flow.flags & conn_flags::OUTBOUND == 0 && !conn::is_over(flow, &s.packet, s.now))
+}
+
+/// Whether the answers to a packet of the host would be taken for those of a flow that has been given the same port.
+#[inline(always)]
+fn clashes(s: &mut Scratch) -> bool {
+    s.other_key = nat::answer_key(&s.packet);
+    // SAFETY: as in `leaves`.
+    let holder = unsafe { maps::nat.get(&s.other_key) };
+    holder.is_some_and(|holder| holder.flags & (nat_flags::FORWARD | nat_flags::SNAT) == nat_flags::SNAT)
+}
+
+#[inline(always)]
+fn route(addr: &Addr) -> Option<&'static Route> {
+    maps::routes.get(&Key::new(128, RouteKey { addr: *addr }))
+}

@@ -1,0 +1,113 @@
+//! What is done with a packet of a known flow.
+
+use aya_ebpf::bindings::{bpf_redir_neigh, bpf_redir_neigh__bindgen_ty_1};
+use aya_ebpf::helpers::bpf_redirect_neigh;
+use skep_abi::{Addr, Counter, NatValue, Reason, nat_flags};
+use skep_verdict::packet::{Bytes as _, Chunk, Packet};
+use skep_verdict::proto;
+
+use super::{PASS, scratch};
+use crate::action::{Packed, pack};
+use crate::record;
+use crate::skb::Skb;
+use crate::translate::{self, Side};
+
+/// Address families of the kernel.
+const AF_INET: u32 = 2;
+const AF_INET6: u32 = 10;
+
+/// Translates a packet that came in by the uplink, and sends it on.
+///
+/// A packet that has the node's address as source would not pass the stack's forwarding, which takes it for spoofed: it
+/// goes out of the uplink from here.
+#[inline(never)]
+pub(crate) fn ingress(skb: Skb, packet: &Packet, entry: &NatValue) -> Packed {
+    pack(try_ingress(skb, packet, entry))
+}
+
+#[inline(always)]
+fn try_ingress(skb: Skb, packet: &Packet, entry: &NatValue) -> Result<i32, Reason> {
+    if entry.flags & nat_flags::DSR != 0 {
+        record::tally(Counter::DirectReturn);
+        return direct(skb, packet, &entry.dst);
+    }
+    rewrite(skb, packet, entry)?;
+    if turns_round(entry) { out(skb, packet) } else { Ok(PASS) }
+}
+
+/// Whether packets of an entry go out of the interface that they came in by: to a backend of another node, or back from
+/// there to the client.
+#[inline(always)]
+pub(crate) fn turns_round(entry: &NatValue) -> bool {
+    entry.flags & nat_flags::SNAT != 0 && entry.service != 0
+}
+
+/// Gives a packet the addresses and ports of an entry.
+#[inline(never)]
+pub(crate) fn rewrite(skb: Skb, packet: &Packet, entry: &NatValue) -> Result<(), Reason> {
+    let ports = proto::has_ports(packet.proto);
+    let source_port = ports && entry.src_port_be != packet.src_port_be;
+    if entry.src != packet.src || source_port {
+        translate::packet(skb, packet, Side::Source, &entry.src, entry.src_port_be)?;
+    }
+    if entry.dst != packet.dst || entry.dst_port_be != packet.dst_port_be {
+        translate::packet(skb, packet, Side::Destination, &entry.dst, entry.dst_port_be)?;
+    }
+    if !ports && entry.src_port_be != packet.src_port_be {
+        translate::echo(skb, packet, entry.src_port_be)?;
+    }
+    Ok(())
+}
+
+/// Sends a packet out of the uplink to where the node's routes say.
+#[inline(always)]
+pub(crate) fn out(skb: Skb, packet: &Packet) -> Result<i32, Reason> {
+    hop(skb, packet)?;
+    skb.mark_own();
+    let uplink = scratch::config()?.uplink_ifindex;
+    // SAFETY: without parameters the helper looks up route and neighbour itself.
+    Ok(unsafe { bpf_redirect_neigh(uplink, core::ptr::null_mut(), 0, 0) } as i32)
+}
+
+/// Sends a packet as it is to a neighbour on the uplink.
+#[inline(always)]
+fn direct(skb: Skb, packet: &Packet, node: &Addr) -> Result<i32, Reason> {
+    hop(skb, packet)?;
+    skb.mark_own();
+    let uplink = scratch::config()?.uplink_ifindex;
+    let a = &node.0;
+    let words = [
+        u32::from_ne_bytes([a[0], a[1], a[2], a[3]]),
+        u32::from_ne_bytes([a[4], a[5], a[6], a[7]]),
+        u32::from_ne_bytes([a[8], a[9], a[10], a[11]]),
+        u32::from_ne_bytes([a[12], a[13], a[14], a[15]]),
+    ];
+    let mut next = bpf_redir_neigh {
+        nh_family: if packet.v6 { AF_INET6 } else { AF_INET },
+        __bindgen_anon_1: bpf_redir_neigh__bindgen_ty_1 {
+            ipv6_nh: if packet.v6 { words } else { [words[3], 0, 0, 0] },
+        },
+    };
+    // SAFETY: the helper reads as many bytes as it is told to.
+    Ok(unsafe { bpf_redirect_neigh(uplink, &raw mut next, size_of::<bpf_redir_neigh>() as i32, 0) } as i32)
+}
+
+/// Counts the hop that the stack would have counted.
+#[inline(never)]
+fn hop(skb: Skb, packet: &Packet) -> Result<(), Reason> {
+    if packet.v6 {
+        let limit: Chunk<1> = skb.load(packet.l3 + 7).ok_or(Reason::Malformed)?;
+        if limit[0] <= 1 {
+            return Err(Reason::NoRoute);
+        }
+        return skb.store(packet.l3 + 7, &[limit[0] - 1]);
+    }
+    let old: Chunk<2> = skb.load(packet.l3 + 8).ok_or(Reason::Malformed)?;
+    if old[0] <= 1 {
+        return Err(Reason::NoRoute);
+    }
+    let new = [old[0] - 1, old[1]];
+    let word = |[ttl, protocol]: [u8; 2]| u32::from_ne_bytes([ttl, protocol, 0, 0]);
+    skb.l3_csum(packet.l3 + 10, word(old.0), word(new))?;
+    skb.store(packet.l3 + 8, &[new[0]])
+}

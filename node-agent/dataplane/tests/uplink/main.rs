@@ -1,0 +1,20 @@
+//! The programs of the uplink, tried with plain sockets: each test has a switch, a client outside of the cluster and two
+//! nodes with pods, every one of them a network namespace.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "all of this is test code"
+)]
+
+mod adoption;
+mod direct;
+mod icmp;
+mod lan;
+mod local;
+mod machine;
+mod masquerade;
+mod neighbour;
+mod ports;
+mod service;
