@@ -15,17 +15,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (services, backends) in [(1, 10), (100, 10), (10_000, 10), (1_000, 250), (100_000, 1), (50_000, 5)] {
         let resident_before = resident_bytes()?;
         let mut index = Index::new("n1");
-        for n in 0..100 {
-            apply(&mut index, Change::NodeRoute(node(n)));
-        }
         // As they come from the stream, so that their making is not counted.
         let mut objects: Vec<Change> = Vec::new();
         for n in 0..services {
             objects.push(Change::Service(service(n)));
             objects.push(Change::EndpointSlice(slice(n, backends, 0)));
         }
-        let start = Instant::now();
         apply(&mut index, Change::SnapshotBegin);
+        for n in 0..100 {
+            apply(&mut index, Change::NodeRoute(node(n)));
+        }
+        let start = Instant::now();
         objects.into_iter().for_each(|object| apply(&mut index, object));
         apply(&mut index, Change::Synced);
         let folded = start.elapsed();
