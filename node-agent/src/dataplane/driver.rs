@@ -113,6 +113,7 @@ impl Dataplane {
             runtime: tokio::runtime::Handle::current(),
             names_due: Some(Instant::now()),
             names_delay: NAMES_DELAY,
+            hits_swept: false,
             retired_due: None,
             retry_due: None,
             retry_delay: FIRST_RETRY,
@@ -232,6 +233,8 @@ struct Driver {
     /// When names are to be written.
     names_due: Option<Instant>,
     names_delay: Duration,
+    /// Counters of an earlier agent's endpoint sets are removed.
+    hits_swept: bool,
     /// When what the last writes replaced may be removed.
     retired_due: Option<Instant>,
     /// When the maps are to be compared with what they should be, because writes failed.
@@ -385,6 +388,7 @@ impl Driver {
             }
             changed
         });
+        self.forget_hits();
         self.publish();
         let (synced, endpoints, retrying) = (self.index.is_synced(), self.endpoints, self.retry_due.is_some());
         let entries = self.index.contents().len();
@@ -403,6 +407,27 @@ impl Driver {
             }
             *status != before
         });
+    }
+
+    /// Removes what programs have counted for endpoint sets that are no more.
+    fn forget_hits(&mut self) {
+        let hits = &self.dataplane.maps().service_hits;
+        let mut gone = self.index.take_gone_sets();
+        if !self.hits_swept && self.index.is_synced() {
+            // Of sets that went while no agent was there.
+            self.hits_swept = true;
+            match hits.totals() {
+                Ok(totals) => {
+                    gone.extend(totals.into_iter().map(|(set, _)| set).filter(|set| !self.index.has_set(*set)));
+                }
+                Err(problem) => warn!(%problem, "counters of Services"),
+            }
+        }
+        for set in gone {
+            if let Err(problem) = hits.remove(set) {
+                warn!(set, %problem, "counter of a Service");
+            }
+        }
     }
 
     /// Tells others what is theirs to do.
