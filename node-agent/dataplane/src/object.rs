@@ -1,9 +1,10 @@
 //! The embedded kernel object and what is in it.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
-use aya::programs::{Program, ProgramType};
+use aya::programs::{Program, ProgramError, ProgramType};
 use aya::sys::{BpfHelper, is_helper_supported};
 use aya::util::KernelVersion;
 use aya::{Ebpf, EbpfLoader};
@@ -101,15 +102,34 @@ pub(crate) fn load(pins: &Pins, features: Features, wanted: Wanted) -> Result<Eb
     }
     let mut object = loader.load(OBJECT)?;
     for name in program_names(wanted) {
+        load_program(&mut object, name)?;
+    }
+    Ok(object)
+}
+
+/// Attempts at loading one program.
+const LOAD_ATTEMPTS: u32 = 5;
+
+/// Loads one program. The verifier breaks off when a signal comes for the thread (EAGAIN), which says nothing about the
+/// program.
+fn load_program(object: &mut Ebpf, name: &'static str) -> Result<(), Error> {
+    let mut attempt = 1;
+    loop {
         let loaded = match object.program_mut(name) {
             Some(Program::SchedClassifier(program)) => program.load(),
             Some(Program::CgroupSockAddr(program)) => program.load(),
             Some(Program::CgroupSock(program)) => program.load(),
             _ => return Err(Error::NotInObject(name)),
         };
-        loaded.map_err(|source| Error::Program { name, source })?;
+        match loaded {
+            Err(ProgramError::LoadError { io_error, .. })
+                if io_error.kind() == ErrorKind::WouldBlock && attempt < LOAD_ATTEMPTS =>
+            {
+                attempt += 1;
+            }
+            loaded => return loaded.map_err(|source| Error::Program { name, source }),
+        }
     }
-    Ok(object)
 }
 
 /// Names of the tc programs that are needed.
