@@ -5,6 +5,8 @@
 //! to pod:    parse -> conntrack -> policy -> reverse translation -> pod
 //! ```
 //!
+//! Packets of a flow that both have let through before go from one pod to the other without the rest, see `peer`.
+//!
 //! Each sees both directions of every connection of its pod, so that one conntrack entry, keyed by the pod, serves both.
 
 mod classify;

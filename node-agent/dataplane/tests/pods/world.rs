@@ -1,4 +1,4 @@
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
@@ -112,6 +112,8 @@ impl Node {
         for addr in pod.addrs {
             maps.identities.set(&addr.into(), &n.into()).unwrap();
         }
+        // Neighbours and interfaces take their time on a busy machine, longer than a test waits for an answer.
+        pod.addrs.into_iter().for_each(wait_for);
         self.dataplane.attach_pod(host, ifindex).unwrap();
         pod
     }
@@ -360,6 +362,19 @@ pub(crate) fn exchange(socket: &UdpSocket, server: SocketAddr, len: usize) -> st
     let mut buffer = [0; 100];
     let (len, from) = socket.recv_from(&mut buffer)?;
     Ok((String::from_utf8_lossy(&buffer[..len]).into_owned(), from))
+}
+
+/// Waits until a pod can be reached from the node.
+fn wait_for(addr: IpAddr) {
+    let socket = UdpSocket::bind(if addr.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }).unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    socket.connect((addr, 9)).unwrap();
+    let mut attempts = 0;
+    // Nobody listens there, which the pod says as soon as it can.
+    while socket.send(b"?").and_then(|_| socket.recv(&mut [0])).unwrap_err().kind() != ErrorKind::ConnectionRefused {
+        attempts += 1;
+        assert!(attempts < 100, "{addr} does not answer");
+    }
 }
 
 /// Sends a datagram by a connected socket and gives the answer.
