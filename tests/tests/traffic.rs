@@ -120,7 +120,9 @@ impl Cell<'_> {
     /// The client's address as the server should see it.
     fn source(&self, world: &World, address: SocketAddr, mode: Mode) -> Result<IpAddr> {
         let own = self.place.addresses[self.family];
-        if self.place.own == Some(self.target.server) && !mode.socket_hooks {
+        // Connected datagram sockets of pods are left to tc, so that they can move to another backend.
+        let by_tc = !mode.socket_hooks || self.protocol.contains("--connected");
+        if self.place.own == Some(self.target.server) && by_tc {
             // The pod would not take a packet from its own address.
             return Ok(address.ip());
         }
