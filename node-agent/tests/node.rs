@@ -77,7 +77,6 @@ fn workload(pod: &Pod) -> Wire {
         addresses: pod.addresses.iter().map(ToString::to_string).collect(),
         labels: [("app".to_owned(), pod.name.clone())].into(),
         named_ports: Vec::new(),
-        host_ports: Vec::new(),
     })
 }
 
