@@ -17,4 +17,5 @@ pub mod pods;
 pub mod sockets;
 pub mod stale_sockets;
 pub mod tls;
+pub mod uplink;
 pub mod upstream;
