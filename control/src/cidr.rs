@@ -4,6 +4,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+/// Which address of each Service range is that of cluster DNS.
+pub const DNS_ADDRESS: u128 = 10;
+
 /// A range of addresses in CIDR form, its host bits zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cidr {

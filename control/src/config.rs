@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use skep_control_core::api::service_ip::NodePorts;
 
 use crate::cidr::Cidr;
 
@@ -43,6 +44,12 @@ pub struct Serve {
     /// Ranges that nodes get their pod addresses from, at most one of each family.
     #[arg(long, value_delimiter = ',', default_value = "10.244.0.0/16,fd53:6b65:7070::/56")]
     pub cluster_cidr: Vec<Cidr>,
+    /// Ports that nodes listen on for Services of type NodePort and LoadBalancer, FIRST-LAST.
+    #[arg(long, default_value_t = NodePorts::default())]
+    pub service_node_port_range: NodePorts,
+    /// Domain of the names that cluster DNS answers for.
+    #[arg(long, default_value = "cluster.local", value_parser = domain)]
+    pub cluster_domain: String,
     /// Seconds without a sign of life after which a node is not ready.
     #[arg(long, default_value_t = 40)]
     pub node_monitor_grace_seconds: u32,
@@ -127,7 +134,7 @@ impl Serve {
             ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
                 .map(str::to_owned)
                 .to_vec();
-        names.push("kubernetes.default.svc.cluster.local".to_owned());
+        names.push(format!("kubernetes.default.svc.{}", self.cluster_domain));
         names.extend(self.service_cidr.iter().filter_map(|range| range.nth(1)).map(|ip| ip.to_string()));
         if !self.listen.ip().is_unspecified() {
             names.push(self.listen.ip().to_string());
@@ -144,6 +151,17 @@ impl Serve {
         }
         unique
     }
+}
+
+/// A domain name in lower case; dots at its ends are taken off.
+fn domain(text: &str) -> Result<String, String> {
+    let name = text.trim_matches('.').to_ascii_lowercase();
+    let is_label = |label: &str| {
+        let inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        (1..=63).contains(&label.len()) && label.bytes().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    // Names below it must fit into the 253 bytes of a name (RFC 1035, 2.3.4).
+    if name.len() <= 150 && name.split('.').all(is_label) { Ok(name) } else { Err("it is no domain name".to_owned()) }
 }
 
 /// Splits `HOST:PORT`; the brackets of an IPv6 host are taken off.
@@ -198,5 +216,25 @@ mod tests {
         assert!(message(&["--service-cidr", "10.0.0.0/16,10.1.0.0/16"]).starts_with("--service-cidr"));
         assert!(message(&["--service-cidr", "10.0.0.0/30"]).contains("too small"));
         assert!(message(&["--advertise", "fd00::1:6443"]).starts_with("--advertise"));
+        for (flag, value) in [
+            ("--service-node-port-range", "32767-30000"),
+            ("--service-node-port-range", "30000"),
+            ("--cluster-domain", ""),
+            ("--cluster-domain", "a..b"),
+            ("--cluster-domain", "a_b.example"),
+        ] {
+            let error = Cli::try_parse_from(["skep-control", "serve", "--data-dir", "d", flag, value]).unwrap_err();
+            assert!(error.to_string().contains(flag), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_domain_is_without_dots_at_its_ends_and_in_the_certificate() {
+        assert_eq!(serve(&[]).cluster_domain, "cluster.local");
+        assert_eq!(serve(&[]).service_node_port_range.to_string(), "30000-32767");
+        let serve = serve(&["--cluster-domain", "K8s.Example.", "--service-node-port-range", "20000-20010"]);
+        assert_eq!(serve.cluster_domain, "k8s.example");
+        assert_eq!(serve.service_node_port_range.to_string(), "20000-20010");
+        assert!(serve.serving_names().iter().any(|name| name == "kubernetes.default.svc.k8s.example"));
     }
 }

@@ -67,6 +67,8 @@ impl Control {
         let api_config = ApiConfig {
             service_cidrs: config.service_cidr.clone(),
             cluster_cidrs: config.cluster_cidr.clone(),
+            node_ports: config.service_node_port_range,
+            cluster_domain: config.cluster_domain.clone(),
             lease_duration_seconds: config.node_monitor_grace_seconds,
         };
         let api = Api::start(store, api_config).await.context("first objects")?;

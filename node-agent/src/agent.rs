@@ -1,29 +1,31 @@
 //! Puts the parts of the agent together.
 
 use std::fs::{self, File};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use nix::fcntl::{Flock, FlockArg};
 use skep_abi::Addr;
 use skep_agent_core::dataplane::{Index, LocalEndpoint};
-use skep_agent_core::ipam::NamedPort;
+use skep_agent_core::ipam::{HostPort, NamedPort};
 use skep_dataplane::{Events, Options};
 use tokio::sync::mpsc;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::cni::{self, Adopted, Endpoints, Journal, NodeNetwork, PodFacts, PodLookup};
 use crate::config::Config;
 use crate::dataplane::{self, Dataplane, Start};
+use crate::dns::{self, Dns, Feed, SettingsWatch, SharedZone};
 use crate::local_api::LocalApi;
 use crate::netlink::Netlink;
 use crate::node_status::NodeReporter;
 use crate::pods::{Pods, PodsConfig};
 use crate::tls::Pki;
 use crate::upstream::{self, Session, StreamState, Upstream};
-use crate::{local_api, memory, node_api, node_server};
+use crate::{local_api, memory, node_api, node_server, stale_sockets, uplink};
 
 /// Reports and events that may wait to be sent.
 const QUEUE: usize = 256;
@@ -57,18 +59,25 @@ impl Agent {
         let in_use = !netlink.links_with_prefix(cni::HOST_PREFIX).await?.is_empty();
         let journal = Journal::open(&config.state_dir, in_use)?;
         let (endpoints, adopted) = Endpoints::adopt(journal.clone(), network.clone()).await?;
-        let (dataplane, programs, flow_events) = start_dataplane(&config, endpoints).await?;
+        let uplink = uplink::find(&netlink, &config).await?;
+        let zone = SharedZone::default();
+        let feed = (!config.dns.no_cluster_dns).then(|| Feed::new(zone.clone()));
+        let (dataplane, programs, flow_events) = start_dataplane(&config, uplink, endpoints, feed).await?;
         // Relocation against the kernel's type information took tens of megabytes for a moment.
         memory::give_back();
 
         let (reports, reports_to_send) = mpsc::channel(QUEUE);
         let (events, events_to_send) = mpsc::channel(QUEUE);
-        let pods = Pods::start(pods_config(&config), reports, events);
-        let endpoints = start_cni(&config, adopted, &dataplane, programs, &pods).await?;
+        let dns_settings = dns::SettingsKeeper::open(&config.dns, &config.state_dir);
+        let dns = Dns::start(&config.dns, zone, netlink.clone(), dns_settings.watch()).context("cluster DNS")?;
+        let pods = Pods::start(pods_config(&config, dns_settings.watch()), reports, events);
+        let endpoints = start_cni(&config, adopted, &dataplane, Arc::clone(&programs), &pods).await?;
 
         let flows = dataplane::follow_flows(flow_events, dataplane.clone()).context("flow records")?;
         let source = network.clone();
         tokio::spawn(dataplane::keep_routes(dataplane.clone(), netlink, move |ipv4| source.source(ipv4)));
+        tokio::spawn(dataplane::keep_health_checks(dataplane.clone()));
+        tokio::spawn(dataplane::end_stale_sockets(dataplane.clone(), programs, journal.clone()));
 
         let reporter = NodeReporter::new(Arc::clone(&config), pods.clone(), dataplane.clone(), journal.clone());
         let registering = reporter.clone();
@@ -82,7 +91,14 @@ impl Agent {
         tokio::spawn(upstream::report_pods(upstream.clone(), reports_to_send, pods.clone()));
         tokio::spawn(upstream::report_events(upstream.clone(), events_to_send));
         let pod_stream = Arc::new(StreamState::default());
-        tokio::spawn(upstream::watch_pods(upstream.clone(), session, pods.clone(), Arc::clone(&pod_stream)));
+        let dns_settled = dns::settled(dns_settings.watch());
+        tokio::spawn(dns_settings.follow(session.watch()));
+        let watch_pods = upstream::watch_pods(upstream.clone(), session, pods.clone(), Arc::clone(&pod_stream));
+        tokio::spawn(async move {
+            // Pods are told of their name server when they start.
+            dns_settled.await;
+            watch_pods.await;
+        });
         let dataplane_stream = Arc::new(StreamState::default());
         tokio::spawn(upstream::watch_dataplane(upstream, dataplane.clone(), Arc::clone(&dataplane_stream)));
 
@@ -93,6 +109,7 @@ impl Agent {
             dataplane: dataplane.clone(),
             journal,
             flows,
+            dns,
         };
         local_api::serve(&config.local_api_socket(), api).context("local API socket")?;
         let addr = config.node_api();
@@ -122,7 +139,9 @@ fn lock(run_dir: &Path) -> anyhow::Result<Flock<File>> {
 /// Loads the programs, and begins from what the maps hold.
 async fn start_dataplane(
     config: &Config,
+    uplink: Option<u32>,
     endpoints: Vec<(LocalEndpoint, String)>,
+    dns: Option<Feed>,
 ) -> anyhow::Result<(Dataplane, Arc<skep_dataplane::Dataplane>, Events)> {
     let addr = |ipv4| config.address(ipv4).map_or(Addr::NONE, Addr::from);
     let options = Options {
@@ -130,14 +149,20 @@ async fn start_dataplane(
         cgroup: (!config.no_socket_lb).then(|| config.cgroup.clone()),
         config: skep_abi::Config {
             version: skep_abi::VERSION,
-            flags: 0,
+            flags: config.dataplane_flags(),
             node_addr4: addr(true),
             node_addr6: addr(false),
+            host_netns: host_netns(),
+            node_port_first: config.node_port_range.first,
+            node_port_last: config.node_port_range.last,
+            snat_port_first: config.snat_port_range.first,
+            snat_port_last: config.snat_port_range.last,
             ..skep_abi::Config::default()
         },
-        ..Options::default()
+        uplink,
     };
     let node = config.node_name.clone();
+    let no_masquerade = config.no_masquerade_cidr.clone();
     let run_dir = config.run_dir.clone();
     let runtime = tokio::runtime::Handle::current();
     // The verifier takes its time.
@@ -147,6 +172,7 @@ async fn start_dataplane(
         let loaded = skep_dataplane::Dataplane::open(&options).context("load the dataplane")?;
         let events = loaded.events().context("flow records")?;
         let mut index = Index::new(&node);
+        index.set_no_masquerade(no_masquerade);
         index.adopt(dataplane::read_contents(loaded.maps()).context("read the maps")?);
         let count = endpoints.len();
         let present: Vec<u32> = endpoints.iter().map(|(endpoint, _)| endpoint.ifindex).collect();
@@ -162,14 +188,27 @@ async fn start_dataplane(
         }
         info!(took = ?started.elapsed(), pods = count, "dataplane is loaded");
         let loaded = Arc::new(loaded);
-        let dataplane = Dataplane::start(Start { dataplane: Arc::clone(&loaded), index, endpoints: count, run_dir })?;
+        let start = Start { dataplane: Arc::clone(&loaded), index, endpoints: count, run_dir, dns };
+        let dataplane = Dataplane::start(start)?;
         Ok((dataplane, loaded, events))
     })
     .await
     .context("load the dataplane")?
 }
 
-fn pods_config(config: &Config) -> PodsConfig {
+/// Cookie of this network namespace, by which programs know the host's sockets; 0 when the kernel has none (before 5.14).
+fn host_netns() -> u64 {
+    let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0));
+    match socket.and_then(|socket| stale_sockets::netns_cookie(&socket)) {
+        Ok(cookie) => cookie,
+        Err(problem) => {
+            warn!(%problem, "node ports cannot be told apart at loopback addresses: no cookie of the network namespace");
+            0
+        }
+    }
+}
+
+fn pods_config(config: &Config, cluster_dns: SettingsWatch) -> PodsConfig {
     PodsConfig {
         node_name: config.node_name.clone(),
         node_addresses: config.node_address.clone(),
@@ -177,7 +216,7 @@ fn pods_config(config: &Config) -> PodsConfig {
         state_dir: config.state_dir.clone(),
         pod_log_dir: config.pod_log_dir.clone(),
         cgroup_parent: config.cgroup_parent.clone(),
-        cluster_dns: None,
+        cluster_dns: Some(cluster_dns),
         sandbox_parallelism: SANDBOX_PARALLELISM,
     }
 }
@@ -210,15 +249,33 @@ fn pod_facts(pod: &Pod, uid: &str) -> Option<PodFacts> {
     let spec = pod.spec.as_ref();
     // Restartable init containers serve for the pod's life, as the others do.
     let containers = spec.into_iter().flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
-    let ports = containers.flat_map(|container| container.ports.iter().flatten());
-    let named_ports = ports.filter_map(|port| {
+    let ports: Vec<&ContainerPort> = containers.flat_map(|container| container.ports.iter().flatten()).collect();
+    let protocol = |port: &ContainerPort| port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
+    let number = |port: i32| u16::try_from(port).ok().filter(|port| *port != 0);
+    let named_ports = ports.iter().filter_map(|port| {
         Some(NamedPort {
             name: port.name.clone()?,
-            protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
+            protocol: protocol(port),
             port: u16::try_from(port.container_port).ok()?,
         })
     });
-    Some(PodFacts { labels: pod.metadata.labels.clone().unwrap_or_default(), named_ports: named_ports.collect() })
+    let host_ports = ports.iter().filter_map(|port| {
+        let host_ip = port.host_ip.as_deref().filter(|ip| !ip.is_empty());
+        let parsed = host_ip.map(str::parse::<IpAddr>).transpose();
+        // The API checks it.
+        let host_ip = parsed.inspect_err(|problem| warn!(?host_ip, %problem, "a host port is left out")).ok()?;
+        Some(HostPort {
+            host_ip: host_ip.map(|ip| ip.to_canonical()),
+            host_port: number(port.host_port?)?,
+            container_port: number(port.container_port)?,
+            protocol: protocol(port),
+        })
+    });
+    Some(PodFacts {
+        labels: pod.metadata.labels.clone().unwrap_or_default(),
+        named_ports: named_ports.collect(),
+        host_ports: host_ports.collect(),
+    })
 }
 
 /// Takes the ranges of each registration, and then tells the runtime that there is a network.

@@ -3,8 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use clap::Parser;
+use clap::{ArgAction, Parser, ValueEnum};
+use skep_abi::config_flags;
+use skep_agent_core::dataplane::Cidr;
+
+use crate::dns::DnsArgs;
 
 /// Runs the pods of one node and its dataplane.
 #[derive(Clone, Debug, Parser)]
@@ -70,9 +75,72 @@ pub struct Config {
     #[arg(long)]
     pub no_socket_lb: bool,
 
+    /// Interface that leads to other nodes and out of the cluster. Default: the one that has the first node address.
+    #[arg(long, value_name = "IFNAME")]
+    pub uplink: Option<String>,
+
+    /// Ports that the control service gives Services of type NodePort.
+    #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767")]
+    pub node_port_range: PortRange,
+
+    /// Source ports for connections that leave with the node's address; node ports are left out.
+    #[arg(long, value_name = "FIRST-LAST", default_value = "1024-65535")]
+    pub snat_port_range: PortRange,
+
+    /// Give pod traffic that leaves the cluster the node's address.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    pub masquerade: bool,
+
+    /// Range outside of the cluster that pods reach with their own address. May be given more than once.
+    #[arg(long, value_name = "CIDR")]
+    pub no_masquerade_cidr: Vec<Cidr>,
+
+    /// How a connection from outside reaches a backend on another node.
+    #[arg(long, value_name = "MODE", default_value = "snat")]
+    pub external_mode: ExternalMode,
+
     /// Directory for container logs.
     #[arg(long, value_name = "DIR", default_value = "/var/log/pods")]
     pub pod_log_dir: PathBuf,
+
+    /// Names of the cluster.
+    #[command(flatten)]
+    pub dns: DnsArgs,
+}
+
+/// How a connection from outside that this node receives reaches a backend on another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExternalMode {
+    /// With this node's address as its source; replies come back through this node.
+    Snat,
+    /// As it is; the other node answers the client itself (direct server return).
+    Dsr,
+}
+
+/// A range of ports, both ends in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    /// The first port, from 1.
+    pub first: u16,
+    /// The last port.
+    pub last: u16,
+}
+
+impl FromStr for PortRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once('-').ok_or("FIRST-LAST is needed")?;
+        let port = |text: &str| match text.parse::<u16>() {
+            Ok(port) if port != 0 => Ok(port),
+            _ => Err(format!("{text:?} is not in 1-65535")),
+        };
+        let range = Self { first: port(first)?, last: port(last)? };
+        if range.first > range.last {
+            return Err(format!("{} comes after {}", range.first, range.last));
+        }
+        Ok(range)
+    }
 }
 
 /// Two settings contradict each other.
@@ -107,6 +175,16 @@ impl Config {
     #[must_use]
     pub fn address(&self, ipv4: bool) -> Option<IpAddr> {
         self.node_address.iter().copied().find(|addr| addr.is_ipv4() == ipv4)
+    }
+
+    /// Flags of the programs' settings.
+    #[must_use]
+    pub fn dataplane_flags(&self) -> u32 {
+        let masquerade = if self.masquerade { config_flags::MASQUERADE } else { 0 };
+        match self.external_mode {
+            ExternalMode::Snat => masquerade,
+            ExternalMode::Dsr => masquerade | config_flags::DSR,
+        }
     }
 
     /// Where the node API listens.
@@ -220,12 +298,33 @@ mod tests {
     }
 
     #[test]
+    fn traffic_settings_become_the_programs() {
+        let config = parse(&[]).unwrap();
+        assert_eq!(config.node_port_range, PortRange { first: 30000, last: 32767 });
+        assert_eq!(config.snat_port_range, PortRange { first: 1024, last: 65535 });
+        assert_eq!(config.dataplane_flags(), config_flags::MASQUERADE);
+        let config = parse(&["--masquerade", "false", "--external-mode", "dsr"]).unwrap();
+        assert_eq!(config.dataplane_flags(), config_flags::DSR);
+        let config = parse(&["--no-masquerade-cidr", "10.0.0.0/8", "--no-masquerade-cidr", "fd00::/8"]).unwrap();
+        assert_eq!(
+            config.no_masquerade_cidr.iter().map(Cidr::to_string).collect::<Vec<_>>(),
+            ["10.0.0.0/8", "fd00::/8"]
+        );
+    }
+
+    #[test]
     fn bad_values_name_their_flag() {
         for (args, flag) in [
             (["--node-address", "x"], "--node-address"),
             (["--label", "x"], "--label"),
             (["--label", "=x"], "--label"),
             (["--node-api-listen", "10250"], "--node-api-listen"),
+            (["--node-port-range", "30000"], "--node-port-range"),
+            (["--node-port-range", "0-1"], "--node-port-range"),
+            (["--snat-port-range", "2-1"], "--snat-port-range"),
+            (["--no-masquerade-cidr", "10.0.0.0"], "--no-masquerade-cidr"),
+            (["--masquerade", "maybe"], "--masquerade"),
+            (["--external-mode", "x"], "--external-mode"),
         ] {
             assert!(parse(&args).unwrap_err().to_string().contains(flag), "{args:?}");
         }

@@ -5,6 +5,7 @@ pub mod agent;
 pub mod cni;
 pub mod config;
 pub mod dataplane;
+pub mod dns;
 pub mod health_check;
 mod http_server;
 pub mod local_api;

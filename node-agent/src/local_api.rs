@@ -1,4 +1,4 @@
-//! What people and tools on the node can ask: `GET /status`, `GET /flows`.
+//! What people and tools on the node can ask: `GET /status`, `GET /flows`, `GET /dns?name=NAME`.
 
 use std::convert::Infallible;
 use std::io;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use http::StatusCode;
@@ -21,6 +21,7 @@ use tracing::warn;
 
 use crate::cni::Journal;
 use crate::dataplane::{Dataplane, DataplaneStatus, FlowStream};
+use crate::dns::{Dns, DnsStatus, Lookup};
 use crate::http_server::serve_connection;
 use crate::sockets::bind;
 use crate::upstream::{StreamState, StreamStatus};
@@ -40,6 +41,8 @@ pub struct LocalApi {
     pub journal: Journal,
     /// Flow records.
     pub flows: FlowStream,
+    /// Cluster DNS.
+    pub dns: Dns,
 }
 
 /// Answer to `GET /status`.
@@ -52,6 +55,7 @@ struct Status {
     pod_stream: StreamStatus,
     dataplane_stream: StreamStatus,
     dataplane: DataplaneStatus,
+    dns: DnsStatus,
     endpoints: Vec<Allocation>,
 }
 
@@ -61,7 +65,11 @@ struct Status {
 /// The socket cannot be made.
 pub fn serve(socket: &Path, api: LocalApi) -> io::Result<()> {
     let listener = bind(socket)?;
-    let router = Router::new().route("/status", get(status)).route("/flows", get(flows)).with_state(api);
+    let router = Router::new()
+        .route("/status", get(status))
+        .route("/flows", get(flows))
+        .route("/dns", get(explain))
+        .with_state(api);
     tokio::spawn(async move {
         loop {
             match listener.accept().await {
@@ -87,9 +95,22 @@ async fn status(State(api): State<LocalApi>) -> Response {
         pod_stream: api.pods.get(),
         dataplane_stream: api.dataplane_stream.get(),
         dataplane: api.dataplane.status(),
+        dns: api.dns.status(),
         endpoints: api.journal.read(|ipam| ipam.allocations().cloned().collect()).await,
     };
-    match serde_json::to_vec(&status) {
+    json(&status)
+}
+
+/// What a pod would find when it looks a name up, and where that comes from.
+async fn explain(State(api): State<LocalApi>, Query(lookup): Query<Lookup>) -> Response {
+    match api.dns.explain(&lookup).await {
+        Ok(explanation) => json(&explanation),
+        Err(problem) => (StatusCode::BAD_REQUEST, format!("{problem}\n")).into_response(),
+    }
+}
+
+fn json(value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
         Ok(json) => response("application/json", Body::from(json)),
         Err(problem) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{problem}\n")).into_response(),
     }

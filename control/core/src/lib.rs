@@ -2,6 +2,7 @@
 //!
 //! Nothing here reads a clock, draws a random number, opens a file or waits; whoever calls passes those in.
 
+pub mod address;
 pub mod api;
 pub mod controllers;
 pub mod scheduler;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use serde_json::Value;
 use skep_control_core::api::Status;
-use skep_control_core::api::service_ip::{ServiceCidrs, Taken, allocate};
+use skep_control_core::api::service_ip::{NodePorts, ServiceCidrs, ServiceRanges, Taken, allocate};
 use skep_store::{Compare, Op, Store, Txn};
 
 use super::{failure, key};
@@ -20,7 +20,7 @@ const ADDRESSES: &str = "/registry/ranges/serviceips/";
 const NODE_PORTS: &str = "/registry/ranges/servicenodeports/";
 
 pub(super) struct Addresses {
-    cidrs: ServiceCidrs,
+    ranges: ServiceRanges,
     taken: Mutex<Taken>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Claim<'a> {
 }
 
 impl Addresses {
-    pub(super) async fn load(store: &Backend, ranges: &[Cidr]) -> Result<Self, Status> {
+    pub(super) async fn load(store: &Backend, ranges: &[Cidr], node_ports: NodePorts) -> Result<Self, Status> {
         let mut cidrs = ServiceCidrs { v4: None, v6: None };
         for range in ranges {
             match range.network() {
@@ -49,7 +49,7 @@ impl Addresses {
                 add(&mut taken, &kv.key);
             }
         }
-        Ok(Self { cidrs, taken: Mutex::new(taken) })
+        Ok(Self { ranges: ServiceRanges { cidrs, node_ports }, taken: Mutex::new(taken) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -63,12 +63,12 @@ impl Addresses {
     pub(super) fn claim(&self, service: &mut Value, old: Option<&Value>, holder: &str) -> Result<Claim<'_>, Status> {
         let mut taken = self.lock();
         let random = u64::from_le_bytes(first_eight(uuid::Uuid::new_v4().as_bytes()));
-        allocate(service, old, &self.cidrs, &taken, random)?;
+        allocate(service, old, &self.ranges, &taken, random)?;
         let (now, before) = (held(Some(service)), held(old));
         let takes = difference(&now, &before);
         let frees = difference(&before, &now);
         taken.addresses.extend(&takes.addresses);
-        taken.node_ports.extend(takes.node_ports.iter().cloned());
+        taken.node_ports.extend(&takes.node_ports);
         Ok(Claim { addresses: self, takes, frees, holder: holder.to_owned(), committed: false })
     }
 
@@ -128,13 +128,13 @@ fn held(service: Option<&Value>) -> Taken {
 fn difference(of: &Taken, without: &Taken) -> Taken {
     Taken {
         addresses: of.addresses.difference(&without.addresses).copied().collect(),
-        node_ports: of.node_ports.difference(&without.node_ports).cloned().collect(),
+        node_ports: of.node_ports.difference(&without.node_ports).copied().collect(),
     }
 }
 
 fn keys(of: &Taken) -> impl Iterator<Item = Bytes> {
     let addresses = of.addresses.iter().map(|address| Bytes::from(format!("{ADDRESSES}{address}")));
-    let ports = of.node_ports.iter().map(|(protocol, port)| Bytes::from(format!("{NODE_PORTS}{protocol}-{port}")));
+    let ports = of.node_ports.iter().map(|port| Bytes::from(format!("{NODE_PORTS}{port}")));
     addresses.chain(ports)
 }
 
@@ -142,8 +142,8 @@ fn add(taken: &mut Taken, key: &[u8]) {
     let Ok(key) = std::str::from_utf8(key) else { return };
     if let Some(address) = key.strip_prefix(ADDRESSES) {
         taken.addresses.extend(address.parse::<IpAddr>().ok());
-    } else if let Some((protocol, port)) = key.strip_prefix(NODE_PORTS).and_then(|k| k.split_once('-')) {
-        taken.node_ports.extend(port.parse().ok().map(|port| (protocol.to_owned(), port)));
+    } else if let Some(port) = key.strip_prefix(NODE_PORTS) {
+        taken.node_ports.extend(port.parse::<u16>().ok());
     }
 }
 

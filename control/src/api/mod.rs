@@ -18,6 +18,7 @@ mod key;
 mod list;
 mod object;
 mod patch;
+mod pools;
 mod read;
 mod start;
 mod typed;
@@ -26,6 +27,7 @@ mod write;
 
 use std::sync::Arc;
 
+use skep_control_core::api::service_ip::NodePorts;
 use skep_store::Store;
 
 pub use caller::Caller;
@@ -48,6 +50,10 @@ pub struct ApiConfig {
     pub service_cidrs: Vec<Cidr>,
     /// Ranges that nodes get their pod addresses from.
     pub cluster_cidrs: Vec<Cidr>,
+    /// Ports that nodes listen on for Services.
+    pub node_ports: NodePorts,
+    /// Domain of the cluster's names, without dots at its ends.
+    pub cluster_domain: String,
     /// How long a node's Lease is valid.
     pub lease_duration_seconds: u32,
 }
@@ -75,7 +81,7 @@ impl Api {
     /// Opens the API over a store: learns which Service addresses are taken, and makes the namespaces that every
     /// cluster has.
     pub async fn start(store: Backend, config: ApiConfig) -> Result<Self, Status> {
-        let addresses = addresses::Addresses::load(&store, &config.service_cidrs).await?;
+        let addresses = addresses::Addresses::load(&store, &config.service_cidrs, config.node_ports).await?;
         let inner = Inner { store, config, addresses, event_ttl: event_ttl::EventTtl::default() };
         let api = Self { inner: Arc::new(inner) };
         api.make_first_objects().await?;

@@ -1,4 +1,5 @@
 use serde_json::{Value, json};
+use skep_control_core::api::service_ip::NodePorts;
 use skep_store::Store;
 
 use super::*;
@@ -8,6 +9,8 @@ async fn api(dir: &std::path::Path) -> Api {
     let config = ApiConfig {
         service_cidrs: vec!["10.9.0.0/28".parse().unwrap()],
         cluster_cidrs: vec!["10.244.0.0/16".parse().unwrap()],
+        node_ports: NodePorts::default(),
+        cluster_domain: "cluster.local".to_owned(),
         lease_duration_seconds: 40,
     };
     Api::start(store, config).await.unwrap()

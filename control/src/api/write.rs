@@ -97,6 +97,7 @@ impl Api {
             }
             let mut object = object.clone();
             let claim = self.claim(resource, &mut object, None, &key)?;
+            let turn = self.pool_turn(resource, &object, None).await?;
             let value = object::encode(resource, (resource.strategy.to_storage)(object))?;
             if dry {
                 if self.stored(resource, ns, &name).await?.1.is_some() {
@@ -107,6 +108,9 @@ impl Api {
             txn.ops.push(Op::Put { key: key.clone(), value: value.clone(), lease });
             if let Some(claim) = &claim {
                 claim.add_to(&mut txn);
+            }
+            if let Some(turn) = turn {
+                turn.add_to(&mut txn);
             }
             match self.commit(txn, claim).await? {
                 Ok(revision) => return made(resource, key, value, revision),
@@ -259,6 +263,7 @@ impl Api {
             } else {
                 self.claim(resource, &mut new, Some(&old), &key)?
             };
+            let turn = if removed { None } else { self.pool_turn(resource, &new, Some(&old)).await? };
             let value = object::encode(resource, (resource.strategy.to_storage)(new))?;
             if dry_run {
                 return Ok(Changed { object: made(resource, key, value, current.revision)?, removed });
@@ -276,6 +281,9 @@ impl Api {
             let mut txn = Txn { compares: vec![compare], ops: vec![op] };
             if let Some(claim) = &claim {
                 claim.add_to(&mut txn);
+            }
+            if let Some(turn) = turn {
+                turn.add_to(&mut txn);
             }
             if let Ok(revision) = self.commit(txn, claim).await? {
                 return Ok(Changed { object: made(resource, key, value, revision)?, removed });

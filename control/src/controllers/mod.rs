@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::api::Api;
-use crate::cidr::Cidr;
+use crate::cidr::{Cidr, DNS_ADDRESS};
 
 /// What the controllers have to know of this cluster.
 #[derive(Clone, Debug)]
@@ -27,7 +27,8 @@ pub struct ControllersConfig {
     pub node_monitor_grace: Duration,
     /// Longest stay of a pod on a node that is not ready.
     pub node_eviction: Duration,
-    /// Ranges of Service addresses; the first address of one is that of the Service `kubernetes`.
+    /// Ranges of Service addresses: the first address of one is that of the Service `kubernetes`, the tenth of each that of
+    /// cluster DNS.
     pub service_cidrs: Vec<Cidr>,
     /// `HOST:PORT` of this API server for nodes and pods; a name is resolved once, at the start.
     pub advertise: String,
@@ -59,6 +60,7 @@ async fn settings(config: &ControllersConfig) -> Settings {
         node_monitor_grace: signed(config.node_monitor_grace),
         node_eviction: signed(config.node_eviction),
         api_service_addresses: config.service_cidrs.iter().filter_map(|range| range.nth(1)).collect(),
+        dns_addresses: config.service_cidrs.iter().filter_map(|range| range.nth(DNS_ADDRESS)).collect(),
         advertise,
         root_ca: config.root_ca.clone(),
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use skep_control_core::api::service_ip::NodePorts;
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -26,6 +27,8 @@ async fn open(directory: &TempDir) -> Api {
     let config = ApiConfig {
         service_cidrs: vec!["10.96.0.0/16".parse().expect("a range"), "fd53:6b65:7073::/112".parse().expect("a range")],
         cluster_cidrs: vec!["10.244.0.0/16".parse().expect("a range")],
+        node_ports: NodePorts::default(),
+        cluster_domain: "cluster.local".to_owned(),
         lease_duration_seconds: 40,
     };
     Api::start(store, config).await.expect("an API")

@@ -36,6 +36,8 @@ pub struct GrpcConfig {
     pub cluster_cidrs: Vec<Cidr>,
     /// Ranges of Service addresses.
     pub service_cidrs: Vec<Cidr>,
+    /// Domain of the cluster's names.
+    pub cluster_domain: String,
     /// How long a node's Lease is valid, in seconds.
     pub lease_duration_seconds: u32,
     /// Becomes true when streams shall end, so that their connections can.
@@ -49,6 +51,7 @@ impl GrpcConfig {
         Self {
             cluster_cidrs: config.cluster_cidrs.clone(),
             service_cidrs: config.service_cidrs.clone(),
+            cluster_domain: config.cluster_domain.clone(),
             lease_duration_seconds: config.lease_duration_seconds,
             shutdown: None,
         }

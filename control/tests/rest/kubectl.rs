@@ -213,6 +213,53 @@ async fn watch_wait_and_explain() {
     assert!(!success && text.contains("pods \"nope\" not found"), "{text}");
 }
 
+const POOL: &str = "\
+apiVersion: skep.io/v1alpha1
+kind: AddressPool
+metadata:
+  name: outside
+spec:
+  addresses: [192.0.2.0/28, 192.0.2.100-192.0.2.103]
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: web
+spec:
+  type: LoadBalancer
+  selector: {app: web}
+  ports:
+  - port: 80
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn address_pools_are_resources_like_others() {
+    let Some(kubectl) = Kubectl::start(&[]).await else { return };
+    kubectl.write("pool.yaml", POOL);
+    let created = kubectl.ok("apply -f pool.yaml").await;
+    assert_eq!(created, "addresspool.skep.io/outside created\nservice/web created\n");
+    let unchanged = kubectl.ok("apply -f pool.yaml").await;
+    assert_eq!(unchanged, "addresspool.skep.io/outside unchanged\nservice/web unchanged\n");
+    kubectl.ok("wait --for=jsonpath={.status.loadBalancer.ingress[0].ip}=192.0.2.0 service/web --timeout=20s").await;
+    kubectl.ok("wait --for=jsonpath={.status.ipv4.assigned}=1 addresspool/outside --timeout=20s").await;
+    let table = kubectl.ok("get ap").await;
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["NAME", "AUTO-ASSIGN", "IPV4", "IPV6", "AGE"]);
+    assert_eq!(rows[1][..4], ["outside", "true", "1/20", "0/0"]);
+    assert!(kubectl.ok("get service web").await.contains("192.0.2.0"));
+    let resources = kubectl.ok("api-resources --no-headers -o name").await;
+    assert!(resources.lines().any(|line| line == "addresspools.skep.io"), "{resources}");
+    let explained = kubectl.ok("explain addresspool.spec.autoAssign").await;
+    assert!(explained.contains("boolean"), "{explained}");
+    assert_eq!(
+        kubectl.ok("patch ap outside --type=merge -p {\"spec\":{\"autoAssign\":false}}").await,
+        "addresspool.skep.io/outside patched\n"
+    );
+    kubectl.write("pool.yaml", &POOL.replace("192.0.2.0/28", "192.0.2.0"));
+    let (success, text) = kubectl.run(&["apply", "-f", "pool.yaml"]).await;
+    assert!(!success && text.contains("spec.addresses[0]: Invalid value: \"192.0.2.0\": must be a CIDR"), "{text}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_manifests_are_refused_in_words() {
     let Some(kubectl) = Kubectl::start(&["--api-only"]).await else { return };

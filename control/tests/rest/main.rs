@@ -8,6 +8,7 @@
     reason = "tests end at the first surprise"
 )]
 
+mod address_pools;
 mod auth;
 mod bad_input;
 mod crud;

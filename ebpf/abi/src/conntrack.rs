@@ -48,7 +48,8 @@ pub struct ConnValue {
     pub state: u8,
     /// Bits of [`conn_flags`].
     pub flags: u8,
-    /// In a `kind` 1 entry the backend id, else 0.
+    /// In a `kind` 1 entry the backend id. In a `kind` 0 entry the index of the interface behind which the other side is, when
+    /// that is a pod of this node and packets have come from it, else 0.
     pub backend: u32,
 }
 

@@ -10,7 +10,7 @@ use skep_verdict::packet::{
 
 use super::scratch::{self, Scratch, own_addr};
 use super::service::{self, Outcome};
-use super::{PASS, SHOT, classify, fragment, hairpin, icmp, refuse, track};
+use super::{PASS, SHOT, classify, fragment, hairpin, icmp, peer, refuse, track};
 use crate::action::unpack;
 use crate::maps;
 use crate::skb::Skb;
@@ -76,7 +76,7 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
         let late = conn::is_unanswered(flow) && conn::opens(&s.packet) && service::has_come(s);
         if !late {
             conn::advance(flow, &s.packet, DIRECTION, s.now);
-            return Ok(PASS);
+            return if flow.backend == 0 { Ok(PASS) } else { unpack(peer::send(skb, s, flow.backend)) };
         }
         // It may be gone already.
         let _ = maps::conntrack.remove(&s.key);
@@ -105,8 +105,10 @@ fn through(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason
     let hairpin = s.hairpin != 0;
     // The serving half of a pod that reaches itself sees the packet come in.
     let side = if hairpin { Direction::Ingress } else { DIRECTION };
+    let mut ifindex = 0;
     if let Some(flow) = track::find(&s.key, s) {
         conn::advance(flow, &s.packet, side, s.now);
+        ifindex = flow.backend;
         service::remember(s, flow)?;
     } else {
         if !hairpin {
@@ -125,7 +127,7 @@ fn through(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason
         return unpack(hairpin::to_server(skb, s, s.key.local_port_be));
     }
     translate::packet(skb, &s.packet, Side::Destination, &s.key.remote, s.key.remote_port_be)?;
-    Ok(PASS)
+    if ifindex == 0 { Ok(PASS) } else { unpack(peer::send(skb, s, ifindex)) }
 }
 
 /// Neighbour discovery and the like between the pod and the node's side of the link: not the pod's traffic, as ARP is

@@ -12,6 +12,7 @@ mod fragment;
 mod from;
 mod hairpin;
 mod icmp;
+mod peer;
 pub(crate) mod refuse;
 mod scratch;
 mod service;

@@ -15,7 +15,7 @@ pub const ATTEMPTS: u32 = 8;
 
 /// Slots that are looked at to find out whether a backend is still in a set. In a set that is larger, a backend whose slot
 /// has moved by more than half of this counts as gone.
-pub const SEARCHED: u32 = 512;
+pub const SEARCHED: u32 = 256;
 
 /// Where a choice begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -73,6 +73,18 @@ pub(crate) enum Command {
         #[arg(long)]
         all: bool,
     },
+    /// Looks a name up as a pod would, and shows each question, its answer and where that comes from. Exit code 1 when
+    /// nothing is found.
+    Dns {
+        /// The name as a program gives it; one with a dot at its end is not searched for. Of an address, its name is shown.
+        query: String,
+        /// Type of the records [default: A and AAAA, of an address PTR].
+        #[arg(value_name = "TYPE")]
+        rtype: Option<String>,
+        /// The pod's Namespace.
+        #[arg(short, long, default_value = "default")]
+        namespace: String,
+    },
     /// Follows the flow records of the running agent, until interrupted.
     Observe {
         /// Only what was dropped or refused.

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Context as _, Result, bail};
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 use skep_abi::{endpoint_flags, map};
 use skep_agent_core::dataplane::Names;
 use skep_dataplane::Maps;
@@ -20,11 +20,25 @@ use crate::view::policy::{self, PodPolicy};
 use crate::view::policy_entries::{RuleListRow, RulesRow};
 use crate::view::service_entries::{BackendRow, FrontendRow, IdentityRow, SlotRow};
 use crate::view::status::{self, Links, MapRow, Status};
-use crate::view::{drops, services};
+use crate::view::{dns, drops, services};
 use crate::{agent, source, watch};
 
+/// Whether what was asked for is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Yes,
+    No,
+}
+
 /// Runs the command; what it shows goes to `out`.
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<()> {
+pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<Found> {
+    if let Command::Dns { query, rtype, namespace } = &args.command {
+        return look_up(args, query, rtype.as_deref(), namespace, out);
+    }
+    show(args, out).map(|()| Found::Yes)
+}
+
+fn show(args: &Args, out: &mut impl Write) -> Result<()> {
     if let Command::Observe { dropped, pod } = &args.command {
         let pod = pod.as_ref().map(|pod| if pod.contains('/') { pod.clone() } else { format!("default/{pod}") });
         return observe(args, &Filter { dropped: *dropped, pod }, out);
@@ -54,7 +68,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<()> {
             page(args, &policy, PodPolicy::text)?
         }
         Command::Drops { all } => rows(args.output, &drops::rows(&maps.drops.totals()?, *all))?,
-        Command::Observe { .. } => String::new(),
+        Command::Observe { .. } | Command::Dns { .. } => String::new(),
     };
     out.write_all(shown.as_bytes())?;
     Ok(())
@@ -182,6 +196,18 @@ fn read_policy(args: &Args, pod: &str, maps: &Maps, names: &Names) -> Result<Pod
     let endpoint = contents.endpoints.values().find(|endpoint| endpoint.id == id);
     let endpoint = endpoint.with_context(|| format!("pod {pod:?} has no entry in the map of endpoints"))?;
     Ok(PodPolicy::new(endpoint, &contents, names))
+}
+
+/// Has the agent look a name up.
+fn look_up(args: &Args, query: &str, rtype: Option<&str>, namespace: &str, out: &mut impl Write) -> Result<Found> {
+    let answer = agent::look_up(&args.source.run_dir.join("agent.sock"), query, rtype, namespace)?;
+    let explanation = dns::Explanation::deserialize(&answer).context("the agent's answer")?;
+    let shown = match args.output {
+        Output::Table => explanation.text(),
+        Output::Json => json(&answer)?,
+    };
+    out.write_all(shown.as_bytes())?;
+    Ok(if explanation.found { Found::Yes } else { Found::No })
 }
 
 /// Follows the agent's records until it or the reader of `out` ends.

@@ -20,8 +20,9 @@ use clap::Parser as _;
 fn main() -> ExitCode {
     let args = args::Args::parse();
     let mut stdout = io::stdout().lock();
-    match commands::run(&args, &mut stdout).and_then(|()| Ok(stdout.flush()?)) {
-        Ok(()) => ExitCode::SUCCESS,
+    match commands::run(&args, &mut stdout).and_then(|found| Ok(stdout.flush().map(|()| found)?)) {
+        Ok(commands::Found::Yes) => ExitCode::SUCCESS,
+        Ok(commands::Found::No) => ExitCode::from(1),
         // The reader has seen enough, as `skep maps | head` does.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

@@ -19,6 +19,9 @@ fn without_a_dataplane_everything_fails_with_one_clear_line() {
     let output = skep(&["--run-dir", "/nonexistent", "observe"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stderr).unwrap().contains("the agent does not answer at /nonexistent/agent.sock"));
+    let output = skep(&["--run-dir", "/nonexistent", "dns", "web"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("the agent does not answer at /nonexistent/agent.sock"));
 }
 
 #[test]

@@ -6,39 +6,50 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use skep_agent_core::dataplane::{
-    Change, Endpoint, EndpointPort, EndpointSlice, Event, Index, Namespace, NetworkPolicy, ObjectName, PodPeer,
-    PolicyPeer, PolicyRule, Protocol, Requirement, Selector, Service, ServicePort, Workload,
+    Change, Endpoint, EndpointPort, EndpointSlice, Event, Index, Namespace, NetworkPolicy, NodeRoute, ObjectName,
+    PodPeer, PolicyPeer, PolicyRule, Protocol, Requirement, Selector, Service, ServicePort, Workload,
 };
-
-const BACKENDS: u32 = 10;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
-    for services in [1, 100, 10_000] {
+    for (services, backends) in [(1, 10), (100, 10), (10_000, 10), (1_000, 250), (100_000, 1), (50_000, 5)] {
+        let resident_before = resident_bytes()?;
         let mut index = Index::new("n1");
-        apply(&mut index, Change::SnapshotBegin);
-        let start = Instant::now();
+        // As they come from the stream, so that their making is not counted.
+        let mut objects: Vec<Change> = Vec::new();
         for n in 0..services {
-            apply(&mut index, Change::Service(service(n)));
-            apply(&mut index, Change::EndpointSlice(slice(n, 0)));
+            objects.push(Change::Service(service(n)));
+            objects.push(Change::EndpointSlice(slice(n, backends, 0)));
         }
+        apply(&mut index, Change::SnapshotBegin);
+        for n in 0..100 {
+            apply(&mut index, Change::NodeRoute(node(n)));
+        }
+        let start = Instant::now();
+        objects.into_iter().for_each(|object| apply(&mut index, object));
         apply(&mut index, Change::Synced);
         let folded = start.elapsed();
         let start = Instant::now();
         let writes = settle(&mut index);
         let compiled = start.elapsed();
+        let resident = resident_bytes()?.saturating_sub(resident_before);
         let (one, one_writes) = median(|round| {
-            apply(&mut index, Change::EndpointSlice(slice(services / 2, round + 1)));
+            apply(&mut index, Change::EndpointSlice(slice(services / 2, backends, round + 1)));
             settle(&mut index)
         });
         let start = Instant::now();
-        let names = index.names();
+        let source = index.name_source();
+        let sourced = start.elapsed();
+        let start = Instant::now();
+        let names = source.names();
         let named = start.elapsed();
-        let again = restart(&index, services);
+        let again = restart(&index, services, backends);
         writeln!(
             out,
-            "{services} Services x {BACKENDS} backends: fold {folded:?}, compile {compiled:?} ({writes} writes), one slice {one:?} \
-             ({one_writes} writes), restart without a change {again:?}, names {named:?} ({} backends)",
+            "{services} Services x {backends} backends: fold {folded:?}, compile {compiled:?} ({writes} writes), {} MiB resident, \
+             one slice {one:?} ({one_writes} writes), restart without a change {again:?}, names {sourced:?} on the thread and \
+             {named:?} elsewhere ({} backends)",
+            resident >> 20,
             names.backends.len()
         )?;
     }
@@ -77,14 +88,17 @@ fn median(mut round: impl FnMut(u32) -> usize) -> (Duration, usize) {
     times.get(50).copied().unwrap_or_default()
 }
 
-fn restart(index: &Index, services: u32) -> Duration {
+fn restart(index: &Index, services: u32, backends: u32) -> Duration {
     let contents = index.contents().clone();
     let start = Instant::now();
     let mut again = Index::new("n1");
     again.adopt(contents);
+    for n in 0..100 {
+        apply(&mut again, Change::NodeRoute(node(n)));
+    }
     for n in 0..services {
         apply(&mut again, Change::Service(service(n)));
-        apply(&mut again, Change::EndpointSlice(slice(n, if n == services / 2 { 101 } else { 0 })));
+        apply(&mut again, Change::EndpointSlice(slice(n, backends, if n == services / 2 { 101 } else { 0 })));
     }
     apply(&mut again, Change::Synced);
     let writes = settle(&mut again);
@@ -132,6 +146,23 @@ fn policies(pods: u32) -> (Duration, usize, Duration, usize) {
     (pod, pod_writes, policy, policy_writes)
 }
 
+/// Bytes of this process that are in memory.
+fn resident_bytes() -> Result<u64, Box<dyn Error>> {
+    let pages: u64 = std::fs::read_to_string("/proc/self/statm")?.split(' ').nth(1).unwrap_or("0").parse()?;
+    Ok(pages * 4096)
+}
+
+fn node(n: u32) -> NodeRoute {
+    NodeRoute {
+        name: format!("node-{n}"),
+        addresses: vec![IpAddr::V4(Ipv4Addr::from_bits(0xc000_0200 + n))],
+        pod_cidrs: Vec::new(),
+        zone: String::new(),
+        ready: true,
+        exclude_from_load_balancers: false,
+    }
+}
+
 fn service(n: u32) -> Service {
     Service {
         cluster_ips: vec![IpAddr::V4(Ipv4Addr::from_bits(0x0a60_0000 + n))],
@@ -141,10 +172,10 @@ fn service(n: u32) -> Service {
 }
 
 /// The backends of a Service; the last differs from version to version.
-fn slice(n: u32, version: u32) -> EndpointSlice {
+fn slice(n: u32, backends: u32, version: u32) -> EndpointSlice {
     let address = |i: u32| {
-        let last = if i + 1 == BACKENDS { version } else { 0 };
-        IpAddr::V4(Ipv4Addr::from_bits(0x0b00_0000 + n * BACKENDS + i + (last << 20)))
+        let last = if i + 1 == backends { version } else { 0 };
+        IpAddr::V4(Ipv4Addr::from_bits(0x0b00_0000 + n * backends + i + (last << 20)))
     };
     let endpoint = |i| Endpoint {
         address: address(i),
@@ -161,7 +192,7 @@ fn slice(n: u32, version: u32) -> EndpointSlice {
     EndpointSlice {
         name: ObjectName::new("ns", &format!("service-{n}-abcde")),
         service: format!("service-{n}"),
-        endpoints: (0..BACKENDS).map(endpoint).collect(),
+        endpoints: (0..backends).map(endpoint).collect(),
         ports: vec![EndpointPort { name: "http".to_owned(), protocol: Protocol::Tcp, port: 8080 }],
     }
 }

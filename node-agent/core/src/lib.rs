@@ -2,5 +2,6 @@
 //! passed in; the shell beside this crate executes.
 
 pub mod dataplane;
+pub mod dns;
 pub mod ipam;
 pub mod pods;

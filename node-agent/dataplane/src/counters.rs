@@ -1,7 +1,10 @@
+use std::sync::{Mutex, PoisonError};
+
 use aya::maps::{Map, MapData, PerCpuArray, PerCpuHashMap};
 use skep_abi::{Counter, map};
 
 use crate::Error;
+use crate::table::is_absent;
 
 /// The `counters` map.
 pub struct Counters {
@@ -31,13 +34,13 @@ impl Counters {
 
 /// The `service_hits` map.
 pub struct ServiceHits {
-    map: PerCpuHashMap<MapData, u32, u64>,
+    map: Mutex<PerCpuHashMap<MapData, u32, u64>>,
 }
 
 impl ServiceHits {
     pub(crate) fn new(map: Map) -> Result<Self, Error> {
         let map = PerCpuHashMap::try_from(map).map_err(|source| Error::Map { name: map::SERVICE_HITS, source })?;
-        Ok(Self { map })
+        Ok(Self { map: Mutex::new(map) })
     }
 
     /// Connections that each endpoint set was given, over all CPUs, in the order of their numbers.
@@ -50,10 +53,24 @@ impl ServiceHits {
             let (service, per_cpu) = entry.map_err(|source| Error::Map { name: map::SERVICE_HITS, source })?;
             Ok((service, per_cpu.iter().sum()))
         };
-        let mut totals = self.map.iter().map(total).collect::<Result<Vec<_>, Error>>()?;
+        let map = self.map.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut totals = map.iter().map(total).collect::<Result<Vec<_>, Error>>()?;
         totals.sort_unstable();
         // The kernel restarts a walk whose current entry was removed.
         totals.dedup_by_key(|(service, _)| *service);
         Ok(totals)
+    }
+
+    /// Forgets an endpoint set that is no more. Absence is no error.
+    ///
+    /// # Errors
+    ///
+    /// When the system call fails.
+    pub fn remove(&self, service: u32) -> Result<(), Error> {
+        let removed = self.map.lock().unwrap_or_else(PoisonError::into_inner).remove(&service);
+        match removed {
+            Err(error) if is_absent(&error) => Ok(()),
+            removed => removed.map_err(|source| Error::Map { name: map::SERVICE_HITS, source }),
+        }
     }
 }

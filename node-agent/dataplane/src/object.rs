@@ -1,9 +1,10 @@
 //! The embedded kernel object and what is in it.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
-use aya::programs::{Program, ProgramType};
+use aya::programs::{Program, ProgramError, ProgramType};
 use aya::sys::{BpfHelper, is_helper_supported};
 use aya::util::KernelVersion;
 use aya::{Ebpf, EbpfLoader};
@@ -76,6 +77,9 @@ pub struct Features {
     /// Socket hooks can choose the error of a refused connection (Linux 5.18). Without it a Service without endpoints
     /// sends the connection to the discard port of the loopback address, which refuses it.
     pub set_retval: bool,
+    /// Packets of known flows between pods of one node go past the node's routing (`bpf_redirect_peer` of Linux 5.10,
+    /// `bpf_check_mtu` of 5.12).
+    pub redirect_peer: bool,
     /// Pod programs are attached by links (Linux 6.6). Without it they are filters of a `clsact` qdisc.
     pub tcx: bool,
 }
@@ -84,8 +88,13 @@ pub struct Features {
 pub(crate) fn features() -> Result<Features, Error> {
     let set_retval = is_helper_supported(ProgramType::CgroupSockAddr, BpfHelper::BPF_FUNC_set_retval)
         .map_err(|source| Error::Program { name: "that tries bpf_set_retval", source })?;
+    let mut redirect_peer = true;
+    for helper in [BpfHelper::BPF_FUNC_redirect_peer, BpfHelper::BPF_FUNC_check_mtu] {
+        redirect_peer &= is_helper_supported(ProgramType::SchedClassifier, helper)
+            .map_err(|source| Error::Program { name: "that tries bpf_redirect_peer", source })?;
+    }
     let tcx = KernelVersion::current().is_ok_and(|version| version >= KernelVersion::new(6, 6, 0));
-    Ok(Features { set_retval, tcx })
+    Ok(Features { set_retval, redirect_peer, tcx })
 }
 
 /// Loads every map (adopting pinned ones) and every program.
@@ -93,20 +102,41 @@ pub(crate) fn load(pins: &Pins, features: Features, wanted: Wanted) -> Result<Eb
     let mut loader = EbpfLoader::new();
     let flag = u8::from(features.set_retval);
     loader.override_global("HAS_SET_RETVAL", &flag, true);
+    let peer = u8::from(features.redirect_peer);
+    loader.override_global("HAS_REDIRECT_PEER", &peer, true);
     for name in map::ALL {
         loader.map_pin_path(name, pins.map(name));
     }
     let mut object = loader.load(OBJECT)?;
     for name in program_names(wanted) {
+        load_program(&mut object, name)?;
+    }
+    Ok(object)
+}
+
+/// Attempts at loading one program.
+const LOAD_ATTEMPTS: u32 = 5;
+
+/// Loads one program. The verifier breaks off when a signal comes for the thread (EAGAIN), which says nothing about the
+/// program.
+fn load_program(object: &mut Ebpf, name: &'static str) -> Result<(), Error> {
+    let mut attempt = 1;
+    loop {
         let loaded = match object.program_mut(name) {
             Some(Program::SchedClassifier(program)) => program.load(),
             Some(Program::CgroupSockAddr(program)) => program.load(),
             Some(Program::CgroupSock(program)) => program.load(),
             _ => return Err(Error::NotInObject(name)),
         };
-        loaded.map_err(|source| Error::Program { name, source })?;
+        match loaded {
+            Err(ProgramError::LoadError { io_error, .. })
+                if io_error.kind() == ErrorKind::WouldBlock && attempt < LOAD_ATTEMPTS =>
+            {
+                attempt += 1;
+            }
+            loaded => return loaded.map_err(|source| Error::Program { name, source }),
+        }
     }
-    Ok(object)
 }
 
 /// Names of the tc programs that are needed.

@@ -16,6 +16,7 @@ const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_MAP_LOOKUP_BATCH: libc::c_int = 24;
+const BPF_MAP_UPDATE_BATCH: libc::c_int = 26;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
 const BPF_LINK_DETACH: libc::c_int = 34;
@@ -54,6 +55,7 @@ struct ObjAttr {
     file_flags: u32,
 }
 
+/// `bpf_attr` for the batch commands.
 #[repr(C)]
 struct BatchAttr {
     in_batch: u64,
@@ -199,6 +201,45 @@ pub(crate) fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
     bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attr)?;
     Ok(info)
 }
+
+/// What [`map_update_batch`] came to.
+#[derive(Debug)]
+pub(crate) enum Batch {
+    /// Every entry is written.
+    Done,
+    /// So many are, the next one could not be.
+    Stopped(usize),
+    /// The kernel, or this kind of map, has no such call: nothing is known to be written.
+    Unsupported,
+}
+
+/// Writes entries in one call (Linux 5.6). Each is written on its own, as by single calls.
+pub(crate) fn map_update_batch<K: aya::Pod, V: aya::Pod>(map: BorrowedFd<'_>, keys: &[K], values: &[V]) -> Batch {
+    let given = keys.len().min(values.len());
+    let Ok(count) = u32::try_from(given) else { return Batch::Unsupported };
+    let mut attr = BatchAttr {
+        in_batch: 0,
+        out_batch: 0,
+        keys: keys.as_ptr() as u64,
+        values: values.as_ptr() as u64,
+        count,
+        map_fd: raw(map),
+        elem_flags: 0,
+        flags: 0,
+    };
+    match bpf(BPF_MAP_UPDATE_BATCH, &mut attr) {
+        Ok(_) => Batch::Done,
+        // What has no batch calls says ENOTSUPP, a number that only the kernel knows; older kernels do not know the
+        // command. Either leaves the count as it was.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | ENOTSUPP | libc::EFAULT)) => {
+            Batch::Unsupported
+        }
+        Err(_) => Batch::Stopped((attr.count as usize).min(given)),
+    }
+}
+
+/// `ENOTSUPP` of the kernel's own `errno.h`.
+const ENOTSUPP: i32 = 524;
 
 /// Where a walk over a hash map goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
 use jiff::Timestamp;
-use skep_agent_core::dataplane::{EndpointPort, LocalEndpoint, Protocol};
-use skep_agent_core::ipam::{Allocation, IpamError, NamedPort, Owner, Progress};
+use skep_agent_core::dataplane::{self as core, EndpointPort, LocalEndpoint, Protocol};
+use skep_agent_core::ipam::{Allocation, HostPort, IpamError, NamedPort, Owner, Progress};
 use skep_cni::{Added, Command, FAILED, Failure, Request, Response, TRY_AGAIN};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tracing::{error, info, warn};
@@ -63,6 +63,8 @@ pub struct PodFacts {
     pub labels: std::collections::BTreeMap<String, String>,
     /// Ports of its containers that have names.
     pub named_ports: Vec<NamedPort>,
+    /// Ports of the node that lead to it.
+    pub host_ports: Vec<HostPort>,
 }
 
 /// Tells what is known of a pod by Namespace, name and UID.
@@ -269,6 +271,7 @@ impl Endpoints {
             uid: request.uid.clone(),
             labels: facts.labels,
             named_ports: facts.named_ports,
+            host_ports: facts.host_ports,
         }
     }
 
@@ -322,15 +325,17 @@ impl Adopted {
 }
 
 fn local_endpoint(allocation: &Allocation, ifindex: u32) -> LocalEndpoint {
-    let Owner { namespace, name, uid, labels, named_ports, .. } = allocation.owner.clone();
+    let Owner { namespace, name, uid, labels, named_ports, host_ports, .. } = allocation.owner.clone();
     let named_ports = named_ports.into_iter().filter_map(|port| {
-        let protocol = match port.protocol.as_str() {
-            "TCP" => Protocol::Tcp,
-            "UDP" => Protocol::Udp,
-            "SCTP" => Protocol::Sctp,
-            _ => return None,
-        };
-        Some(EndpointPort { name: port.name, protocol, port: port.port })
+        Some(EndpointPort { protocol: protocol(&port.protocol)?, name: port.name, port: port.port })
+    });
+    let host_ports = host_ports.into_iter().filter_map(|port| {
+        Some(core::HostPort {
+            host_ip: port.host_ip,
+            host_port: port.host_port,
+            container_port: port.container_port,
+            protocol: protocol(&port.protocol)?,
+        })
     });
     LocalEndpoint {
         id: allocation.endpoint,
@@ -343,7 +348,13 @@ fn local_endpoint(allocation: &Allocation, ifindex: u32) -> LocalEndpoint {
         mac: macs(allocation.endpoint).1.0,
         labels,
         named_ports: named_ports.collect(),
+        host_ports: host_ports.collect(),
     }
+}
+
+/// A protocol by the name that the Kubernetes API has for it.
+fn protocol(name: &str) -> Option<Protocol> {
+    [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].into_iter().find(|protocol| protocol.name() == name)
 }
 
 /// Whether a path is there; for namespaces of sandboxes.

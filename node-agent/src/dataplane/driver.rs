@@ -1,16 +1,20 @@
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use skep_agent_core::dataplane::{Event, Index, LocalEndpoint, Names};
+use skep_agent_core::dataplane::{Event, GoneBackend, HealthCheck, Index, LocalEndpoint, MapWrite, NameSource, Names};
 use skep_proto::dataplane::v1::WatchEvent;
 use tokio::sync::{mpsc, oneshot, watch};
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::maps;
 use super::names_file::NamesFile;
 use super::routes::WantedRoutes;
 use super::status::DataplaneStatus;
+use crate::dns::Feed;
 use crate::upstream::DataplaneSink;
 
 /// Changes that may wait to be handled, and those that are handled in one go.
@@ -52,6 +56,8 @@ pub struct Start {
     pub endpoints: usize,
     /// Where the names go.
     pub run_dir: PathBuf,
+    /// Cluster DNS, when it is served: it hears what the maps hear.
+    pub dns: Option<Feed>,
 }
 
 /// The dataplane's thread, as others see it.
@@ -61,6 +67,21 @@ pub struct Dataplane {
     status: watch::Sender<DataplaneStatus>,
     names: watch::Receiver<Arc<Names>>,
     routes: watch::Receiver<WantedRoutes>,
+    duties: watch::Receiver<Duties>,
+    gone: Arc<StdMutex<Option<mpsc::UnboundedReceiver<Vec<GoneBackend>>>>>,
+}
+
+/// What the objects ask of this node beside map entries. Complete when `synced`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Duties {
+    /// The state has been complete once.
+    pub synced: bool,
+    /// Load balancer addresses that this node answers for.
+    pub announced: BTreeSet<IpAddr>,
+    /// Addresses at which the agent answers as the cluster's DNS.
+    pub cluster_dns: Vec<IpAddr>,
+    /// Health check ports to answer at.
+    pub health_checks: Vec<HealthCheck>,
 }
 
 impl Dataplane {
@@ -72,25 +93,33 @@ impl Dataplane {
         let (commands, receiver) = mpsc::channel(QUEUE);
         let (status, _) = watch::channel(DataplaneStatus::default());
         let (names_sender, names) = watch::channel(Arc::new(Names::default()));
+        let (name_sources, to_name) = std::sync::mpsc::sync_channel(1);
+        let namer = Namer { file: NamesFile::new(&start.run_dir), names: names_sender, sources: to_name };
+        std::thread::Builder::new().name("names".to_owned()).spawn(move || namer.run())?;
         let (routes_sender, routes) = watch::channel(WantedRoutes::default());
+        let (duties_sender, duties) = watch::channel(Duties::default());
+        let (gone_sender, gone) = mpsc::unbounded_channel();
         let mut driver = Driver {
-            names_file: NamesFile::new(&start.run_dir),
             dataplane: start.dataplane,
             index: start.index,
             endpoints: start.endpoints,
+            dns: start.dns,
             commands: receiver,
             status: status.clone(),
-            names: names_sender,
+            names: name_sources,
             routes: routes_sender,
+            duties: duties_sender,
+            gone: gone_sender,
             runtime: tokio::runtime::Handle::current(),
             names_due: Some(Instant::now()),
             names_delay: NAMES_DELAY,
+            hits_swept: false,
             retired_due: None,
             retry_due: None,
             retry_delay: FIRST_RETRY,
         };
         std::thread::Builder::new().name("dataplane".to_owned()).spawn(move || driver.run())?;
-        Ok(Self { commands, status, names, routes })
+        Ok(Self { commands, status, names, routes, duties, gone: Arc::new(StdMutex::new(Some(gone))) })
     }
 
     /// Gives a pod's interface its map entries.
@@ -154,6 +183,19 @@ impl Dataplane {
         while names.changed().await.is_ok() {}
     }
 
+    /// What the objects ask of this node beside map entries, whenever that changes.
+    #[must_use]
+    pub fn watch_duties(&self) -> watch::Receiver<Duties> {
+        self.duties.clone()
+    }
+
+    /// Backends that ceased to be, batch by batch, each after the maps are without them. For one to follow: the second
+    /// caller gets nothing.
+    #[must_use]
+    pub fn gone_backends(&self) -> Option<mpsc::UnboundedReceiver<Vec<GoneBackend>>> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     pub(super) fn routes(&self) -> watch::Receiver<WantedRoutes> {
         self.routes.clone()
     }
@@ -180,15 +222,19 @@ struct Driver {
     dataplane: Arc<skep_dataplane::Dataplane>,
     index: Index,
     endpoints: usize,
+    dns: Option<Feed>,
     commands: mpsc::Receiver<Command>,
     status: watch::Sender<DataplaneStatus>,
-    names: watch::Sender<Arc<Names>>,
-    names_file: NamesFile,
+    names: SyncSender<NameSource>,
     routes: watch::Sender<WantedRoutes>,
+    duties: watch::Sender<Duties>,
+    gone: mpsc::UnboundedSender<Vec<GoneBackend>>,
     runtime: tokio::runtime::Handle,
     /// When names are to be written.
     names_due: Option<Instant>,
     names_delay: Duration,
+    /// Counters of an earlier agent's endpoint sets are removed.
+    hits_swept: bool,
     /// When what the last writes replaced may be removed.
     retired_due: Option<Instant>,
     /// When the maps are to be compared with what they should be, because writes failed.
@@ -231,6 +277,9 @@ impl Driver {
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
             }
             self.program(arrived);
+            if let Some(dns) = &mut self.dns {
+                dns.publish();
+            }
             self.answer(&mut answers);
             if self.names_due.is_some_and(|due| due <= Instant::now()) {
                 self.write_names();
@@ -260,15 +309,23 @@ impl Driver {
             Command::BeginStream(answer) => {
                 // The stream's task is gone only when the process ends.
                 let _ = answer.send(self.index.begin_stream());
+                if let Some(dns) = &mut self.dns {
+                    dns.begin_stream();
+                }
                 return;
             }
-            Command::Event(event) => match Event::try_from(*event) {
-                Ok(event) => self.index.apply(event),
-                Err(invalid) => {
-                    error!(problem = %invalid, "object refused");
-                    self.index.reject(&invalid);
+            Command::Event(event) => {
+                if let Some(dns) = &mut self.dns {
+                    dns.take(&event);
                 }
-            },
+                match Event::try_from(*event) {
+                    Ok(event) => self.index.apply(event),
+                    Err(invalid) => {
+                        error!(problem = %invalid, "object refused");
+                        self.index.reject(&invalid);
+                    }
+                }
+            }
             Command::AddEndpoint { endpoint, answer } => {
                 answers.added.push((endpoint.ifindex, answer));
                 self.endpoints += 1;
@@ -294,19 +351,21 @@ impl Driver {
         for _ in 0..ROUNDS {
             let writes = self.index.drain();
             let mut again = false;
-            for write in &writes {
-                if self.index.is_void(write) {
-                    self.index.write_failed(write);
-                    continue;
-                }
-                match maps::apply(self.dataplane.maps(), write) {
-                    Ok(()) => written += 1,
-                    Err(error) => {
-                        failed += 1;
-                        again = true;
+            let mut rest = writes.as_slice();
+            while !rest.is_empty() {
+                let (run, after) = rest.split_at(maps::run_length(rest));
+                rest = after;
+                let (void, sound): (Vec<&MapWrite>, Vec<_>) = run.iter().partition(|write| self.index.is_void(write));
+                void.into_iter().for_each(|write| self.index.write_failed(write));
+                let failures = maps::apply_run(self.dataplane.maps(), &sound);
+                written += sound.len().saturating_sub(failures.len()) as u64;
+                failed += failures.len() as u64;
+                for (at, error) in failures {
+                    again = true;
+                    if let Some(write) = sound.get(at) {
                         self.index.write_failed(write);
-                        problem = Some(error.to_string());
                     }
+                    problem = Some(error.to_string());
                 }
             }
             if !again {
@@ -329,8 +388,10 @@ impl Driver {
             }
             changed
         });
+        self.forget_hits();
+        self.publish();
         let (synced, endpoints, retrying) = (self.index.is_synced(), self.endpoints, self.retry_due.is_some());
-        let entries = entries(&self.index);
+        let entries = self.index.contents().len();
         self.status.send_if_modified(|status| {
             let before = status.clone();
             status.synced = synced;
@@ -345,6 +406,49 @@ impl Driver {
                 status.problem = problem;
             }
             *status != before
+        });
+    }
+
+    /// Removes what programs have counted for endpoint sets that are no more.
+    fn forget_hits(&mut self) {
+        let hits = &self.dataplane.maps().service_hits;
+        let mut gone = self.index.take_gone_sets();
+        if !self.hits_swept && self.index.is_synced() {
+            // Of sets that went while no agent was there.
+            self.hits_swept = true;
+            match hits.totals() {
+                Ok(totals) => {
+                    gone.extend(totals.into_iter().map(|(set, _)| set).filter(|set| !self.index.has_set(*set)));
+                }
+                Err(problem) => warn!(%problem, "counters of Services"),
+            }
+        }
+        for set in gone {
+            if let Err(problem) = hits.remove(set) {
+                warn!(set, %problem, "counter of a Service");
+            }
+        }
+    }
+
+    /// Tells others what is theirs to do.
+    fn publish(&mut self) {
+        let index = &mut self.index;
+        let gone = index.take_gone_backends();
+        if !gone.is_empty() && self.gone.send(gone).is_err() {
+            debug!("nobody follows the backends that are gone");
+        }
+        let duties = Duties {
+            synced: index.is_synced(),
+            announced: index.announced().clone(),
+            cluster_dns: if index.is_synced() { index.cluster_dns_addresses().to_vec() } else { Vec::new() },
+            health_checks: index.health_checks(),
+        };
+        self.duties.send_if_modified(|before| {
+            let changed = *before != duties;
+            if changed {
+                *before = duties;
+            }
+            changed
         });
     }
 
@@ -380,34 +484,45 @@ impl Driver {
         }
     }
 
+    /// Hands over what is needed to name things; the naming itself may take longer than a change may wait.
     fn write_names(&mut self) {
         let started = Instant::now();
-        let names = Arc::new(self.index.names());
-        if let Err(problem) = self.names_file.write(&names) {
-            error!(%problem, "names not written");
-        }
-        self.names.send_replace(names);
-        // With very many Services, names may take a tenth of the thread's time at most.
+        let source = self.index.name_source();
+        // With very many Services, even this may take a tenth of the thread's time at most.
         self.names_delay = NAMES_DELAY.max(started.elapsed() * 10);
-        self.names_due = None;
+        self.names_due = match self.names.try_send(source) {
+            Ok(()) => None,
+            // The last names are still being written.
+            Err(TrySendError::Full(_)) => Some(Instant::now() + self.names_delay),
+            Err(TrySendError::Disconnected(_)) => {
+                error!("names are not written any more");
+                None
+            }
+        };
+    }
+}
+
+/// The thread that finds out what the numbers in the maps stand for.
+struct Namer {
+    file: NamesFile,
+    names: watch::Sender<Arc<Names>>,
+    sources: std::sync::mpsc::Receiver<NameSource>,
+}
+
+impl Namer {
+    fn run(self) {
+        for source in self.sources {
+            let names = Arc::new(source.names());
+            if let Err(problem) = self.file.write(&names) {
+                error!(%problem, "names not written");
+            }
+            self.names.send_replace(names);
+        }
     }
 }
 
 fn read_or_explain(dataplane: &skep_dataplane::Dataplane) -> Result<skep_agent_core::dataplane::MapContents, String> {
     maps::read_contents(dataplane.maps()).map_err(|error| error.to_string())
-}
-
-fn entries(index: &Index) -> usize {
-    let contents = index.contents();
-    contents.frontends.len()
-        + contents.slots.len()
-        + contents.backends.len()
-        + contents.endpoints.len()
-        + contents.identities.len()
-        + contents.rule_lists.len()
-        + contents.peer_rules.len()
-        + contents.port_rules.len()
-        + contents.prefixes.len()
 }
 
 enum Next {

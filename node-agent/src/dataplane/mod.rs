@@ -3,20 +3,23 @@
 //! ```text
 //! dataplane stream ─┐                    ┌─► maps
 //! CNI ──────────────┼─► Driver (Index) ──┼─► routes ──► netlink
-//!                   │   one thread       ├─► names ───► names.json, flow records
+//!                   │   one thread       ├─► duties, gone backends ──► DNS, health checks, sockets
+//!                   │                    ├─► names ───► names.json, flow records
 //! local API ◄───────┴── status ◄─────────┘
 //! ```
 
 mod driver;
+mod duties;
 mod flows;
 mod maps;
 mod names_file;
 mod routes;
 mod status;
 
-pub use driver::{Dataplane, DataplaneError, Start};
+pub use driver::{Dataplane, DataplaneError, Duties, Start};
+pub use duties::{end_stale_sockets, keep_health_checks};
 pub use flows::{FlowStream, follow_flows};
-pub use maps::read_contents;
+pub use maps::{apply_run, read_contents, run_length};
 pub use names_file::NAMES_FILE;
 pub use routes::keep_routes;
 pub use status::DataplaneStatus;

@@ -3,7 +3,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use futures_util::TryStreamExt as _;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkFlags, LinkMessage};
-use rtnetlink::{LinkMessageBuilder, LinkUnspec, LinkVeth, LinkVxlan};
+use rtnetlink::{LinkBridge, LinkDummy, LinkMessageBuilder, LinkUnspec, LinkVeth, LinkVxlan};
 
 use super::{Netlink, NetlinkError, not_found};
 
@@ -86,6 +86,22 @@ impl Netlink {
         let failed = NetlinkError::of(|| format!("set up interface {name}"));
         self.handle.link().change(message).set_flags(ACKNOWLEDGED).execute().await.map_err(failed)?;
         Ok(index)
+    }
+
+    /// Makes an interface that leads nowhere, down: something to have addresses of the node on. It is a dummy, or where the
+    /// kernel was built without that driver, a bridge without ports.
+    ///
+    /// # Errors
+    /// [`NetlinkError`], also when the name is taken.
+    pub async fn add_dead_end(&self, name: &str) -> Result<(), NetlinkError> {
+        let failed = || NetlinkError::of(|| format!("create interface {name}"));
+        let dummy = self.handle.link().add(LinkDummy::new(name).build()).execute().await.map_err(failed());
+        match dummy {
+            Err(error) if error.errno() == Some(nix::libc::EOPNOTSUPP) => {
+                self.handle.link().add(LinkBridge::new(name).build()).execute().await.map_err(failed())
+            }
+            result => result,
+        }
     }
 
     /// The interface of that name, if there is one.

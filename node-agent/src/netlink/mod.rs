@@ -59,6 +59,25 @@ impl Netlink {
         request.execute().await.map_err(NetlinkError::of(|| format!("add address {addr} to interface {ifindex}")))
     }
 
+    /// Takes an address from an interface. That it is not there is no error.
+    ///
+    /// # Errors
+    /// [`NetlinkError`].
+    pub async fn remove_address(&self, ifindex: u32, addr: IpAddr) -> Result<(), NetlinkError> {
+        let failed = || NetlinkError::of(|| format!("remove address {addr} from interface {ifindex}"));
+        let of_interface = self.handle.address().get().set_link_index_filter(ifindex).set_address_filter(addr);
+        let found: Vec<_> = of_interface.execute().try_collect().await.map_err(failed())?;
+        for message in found {
+            match self.handle.address().del(message).execute().await.map_err(failed()) {
+                Err(error) if !not_found(&error) && error.errno() != Some(nix::libc::EADDRNOTAVAIL) => {
+                    return Err(error);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// A neighbour entry that never expires and is never asked for.
     ///
     /// # Errors

@@ -3,6 +3,8 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use crate::dns::SettingsWatch;
+
 /// The node's settings that concern pods.
 #[derive(Clone, Debug)]
 pub struct PodsConfig {
@@ -18,17 +20,8 @@ pub struct PodsConfig {
     pub pod_log_dir: PathBuf,
     /// cgroup that the runtime puts pods under, e.g. `/skep/pods`; `None` leaves it to the runtime.
     pub cgroup_parent: Option<String>,
-    /// Name server that pods with `dnsPolicy: ClusterFirst` use; `None`: they use the node's.
-    pub cluster_dns: Option<ClusterDns>,
+    /// Name server that pods with `dnsPolicy: ClusterFirst` use, as it is when they start; `None`: they use the node's.
+    pub cluster_dns: Option<SettingsWatch>,
     /// How many sandboxes may be in creation at the same time; creation costs the runtime most.
     pub sandbox_parallelism: usize,
-}
-
-/// Where cluster names are resolved.
-#[derive(Clone, Debug)]
-pub struct ClusterDns {
-    /// Addresses of the cluster's name server.
-    pub servers: Vec<IpAddr>,
-    /// Domain of the cluster, e.g. `cluster.local`.
-    pub domain: String,
 }

@@ -36,7 +36,7 @@ use tokio::sync::mpsc;
 use context::Context;
 use manager::Shared;
 
-pub use config::{ClusterDns, PodsConfig};
+pub use config::PodsConfig;
 pub use desired::{Desired, PodReport, RuntimeInfo, SandboxInfo};
 pub use runtime::RuntimeError;
 
@@ -132,6 +132,6 @@ impl Pods {
 
     /// Directory of a pod's container logs.
     pub(crate) fn log_directory(&self, pod: &corev1::Pod) -> PathBuf {
-        PathBuf::from(sandbox::log_directory(pod, &self.shared.context.node))
+        PathBuf::from(sandbox::log_directory(pod, &self.shared.context.node()))
     }
 }

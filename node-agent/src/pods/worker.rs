@@ -65,7 +65,7 @@ impl Worker {
         inbox: mpsc::UnboundedReceiver<Message>,
         last_status: LastStatus,
     ) -> Self {
-        let machine = Machine::new(Arc::clone(&pod), objects, Arc::clone(&context.node));
+        let machine = Machine::new(Arc::clone(&pod), objects, context.node());
         Self {
             context,
             uid,

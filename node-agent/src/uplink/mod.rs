@@ -8,8 +8,10 @@
 
 mod announce;
 mod collect;
+mod find;
 mod overlay;
 
 pub use announce::{Announcer, keep_announced};
 pub use collect::{CollectError, collect_nat};
+pub(crate) use find::find;
 pub use overlay::{OVERLAY, overhead, prepare_overlay, remove_overlay};

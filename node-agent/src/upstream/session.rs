@@ -1,3 +1,4 @@
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use tokio::sync::{Notify, watch};
 use tracing::{info, warn};
 
 use super::{Backoff, Upstream, request};
+use crate::dns::ClusterDns;
 
 /// What the control service assigned to this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub struct Registration {
     pub service_ranges: Vec<Cidr>,
     /// How long a lease is valid.
     pub lease_duration: Duration,
+    /// Where cluster names are resolved; `None` in a cluster that says nothing of it.
+    pub cluster_dns: Option<ClusterDns>,
 }
 
 /// Keeps the node registered.
@@ -129,6 +133,9 @@ pub(crate) fn status_text(status: &tonic::Status) -> String {
 
 fn registration(response: skep_proto::node::v1::RegisterResponse) -> Result<Registration, Problem> {
     let ranges = |texts: Vec<String>| texts.iter().map(|text| text.parse()).collect::<Result<Vec<Cidr>, _>>();
+    let servers = response.cluster_dns.iter().map(|text| text.parse().map_err(|_| Problem::Address(text.clone())));
+    let servers: Vec<IpAddr> = servers.collect::<Result<_, _>>()?;
+    let cluster_dns = (!servers.is_empty()).then_some(ClusterDns { servers, domain: response.cluster_domain });
     let seconds = match response.lease_duration_seconds {
         0 => DEFAULT_LEASE_SECONDS,
         seconds => seconds,
@@ -138,5 +145,6 @@ fn registration(response: skep_proto::node::v1::RegisterResponse) -> Result<Regi
         pod_ranges: ranges(response.pod_cidrs)?,
         service_ranges: ranges(response.service_cidrs)?,
         lease_duration: Duration::from_secs(seconds.into()),
+        cluster_dns,
     })
 }

@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn groups_prefer_their_first_version() {
         let all = groups();
-        assert_eq!(all["groups"].as_array().unwrap().len(), 5);
+        assert_eq!(all["groups"].as_array().unwrap().len(), 6);
         let apps = group("apps").unwrap();
         assert_eq!(apps["kind"], "APIGroup");
         assert_eq!(apps["preferredVersion"], json!({"groupVersion": "apps/v1", "version": "v1"}));

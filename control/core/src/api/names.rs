@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::address::special;
+
 use super::access::{text, texts};
 use super::field::{Faults, FieldError, Path};
 use super::resource::NameRule;
@@ -160,6 +162,17 @@ pub(crate) fn config_key(key: &str) -> Complaint {
 pub(crate) fn complain(faults: &mut Faults, path: Path, value: &str, complaint: Complaint) {
     if let Some(complaint) = complaint {
         faults.push(FieldError::invalid(path, value, &complaint));
+    }
+}
+
+/// An address that packets can be sent to from everywhere in the cluster.
+pub(crate) fn check_address(address: &Value, path: &Path, faults: &mut Faults) {
+    match text(address).parse() {
+        Err(_) => {
+            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+            faults.push(FieldError::invalid(path.clone(), text(address), detail));
+        }
+        Ok(ip) => complain(faults, path.clone(), text(address), special(ip)),
     }
 }
 

@@ -1,17 +1,22 @@
 //! Service addresses and node ports: which to give, given what is taken.
 
+mod ports;
+
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Value, json};
 
-use super::access::{child, is_empty, items, items_mut, remove, set, text};
+pub use ports::{InvalidNodePorts, NodePorts};
+
+use super::access::{child, is_empty, items, remove, set, text};
 use super::field::{Faults, FieldError, Path};
 use super::meta;
 use super::status::Status;
 
-/// Ports that nodes listen on for Services, both ends included.
-pub const NODE_PORTS: (u16, u16) = (30_000, 32_767);
+/// Offset of cluster DNS's address in a range.
+const DNS: u128 = 10;
 
 /// The ranges that Service addresses come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,12 +102,14 @@ impl Range {
         number.checked_sub(self.base).is_some_and(|offset| (1..=self.last()).contains(&offset))
     }
 
-    /// A free address. The first one of the range is only given to who asks for it.
-    fn pick(&self, taken: &HashSet<IpAddr>, random: u64) -> Option<IpAddr> {
+    /// A free address. The first one of the range (the API server's) and the tenth (cluster DNS's) are only given to who
+    /// asks for them.
+    fn pick(&self, taken: &Others<'_, IpAddr>, random: u64) -> Option<IpAddr> {
         let count = self.last() - 1;
         let start = u128::from(random) % count;
-        let tries = count.min(taken.len() as u128 + 1);
-        (0..tries).map(|step| self.at(2 + (start + step) % count)).find(|ip| !taken.contains(ip))
+        let tries = count.min(taken.all.len() as u128 + 2);
+        let mut candidates = (0..tries).map(|step| 2 + (start + step) % count).filter(|offset| *offset != DNS);
+        candidates.find(|offset| !taken.contains(&self.at(*offset))).map(|offset| self.at(offset))
     }
 
     fn text(&self) -> String {
@@ -116,8 +123,8 @@ impl Range {
 pub struct Taken {
     /// Cluster addresses.
     pub addresses: HashSet<IpAddr>,
-    /// Node ports with their protocol.
-    pub node_ports: HashSet<(String, u16)>,
+    /// Node ports and ports of health checks. A number is one Service's for every protocol.
+    pub node_ports: HashSet<u16>,
 }
 
 impl Taken {
@@ -126,19 +133,32 @@ impl Taken {
         self.addresses
             .extend(items(&service["spec"]["clusterIPs"]).iter().filter_map(|ip| text(ip).parse::<IpAddr>().ok()));
         self.addresses.extend(text(&service["spec"]["clusterIP"]).parse::<IpAddr>().ok());
-        for port in items(&service["spec"]["ports"]) {
-            if let Some(number) = node_port(port) {
-                self.node_ports.insert((text(&port["protocol"]).to_owned(), number));
-            }
-        }
+        self.node_ports.extend(ports::held(service));
     }
 }
 
-fn node_port(port: &Value) -> Option<u16> {
-    port["nodePort"].as_u64().and_then(|p| u16::try_from(p).ok()).filter(|p| *p != 0)
+/// What others hold: all that is held but one's own. Nothing is copied, since there can be very much of it.
+struct Others<'a, T> {
+    all: &'a HashSet<T>,
+    own: &'a HashSet<T>,
 }
 
-/// Fills in (or checks) addresses, families and node ports of a Service that `prepare_create` or `prepare_update`
+impl<T: Eq + Hash> Others<'_, T> {
+    fn contains(&self, one: &T) -> bool {
+        self.all.contains(one) && !self.own.contains(one)
+    }
+}
+
+/// What Services are given from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceRanges {
+    /// Cluster addresses.
+    pub cidrs: ServiceCidrs,
+    /// Node ports.
+    pub node_ports: NodePorts,
+}
+
+/// Fills in (or checks) addresses, families, node ports and the health check port of a Service that `prepare_create` or `prepare_update`
 /// made ready. `old` is the stored one on an update; `taken` is what all others hold (holding `old`'s own as well does
 /// no harm). `random` spreads the choice; equal inputs give equal answers.
 ///
@@ -146,7 +166,7 @@ fn node_port(port: &Value) -> Option<u16> {
 pub fn allocate(
     service: &mut Value,
     old: Option<&Value>,
-    cidrs: &ServiceCidrs,
+    ranges: &ServiceRanges,
     taken: &Taken,
     random: u64,
 ) -> Result<(), Status> {
@@ -161,13 +181,13 @@ pub fn allocate(
         }
         return Ok(());
     }
-    let families = families(service, old, cidrs, &mut faults);
+    let families = families(service, old, &ranges.cidrs, &mut faults);
     if faults.is_empty() {
-        let others: HashSet<IpAddr> = taken.addresses.difference(&own.addresses).copied().collect();
+        let others = Others { all: &taken.addresses, own: &own.addresses };
         addresses(service, &families, &others, random, &mut faults)?;
     }
-    let others: HashSet<(String, u16)> = taken.node_ports.difference(&own.node_ports).cloned().collect();
-    node_ports(service, &others, random, &mut faults)?;
+    let others = Others { all: &taken.node_ports, own: &own.node_ports };
+    ports::allocate(service, ranges.node_ports, &others, random, &mut faults)?;
     if faults.is_empty() { Ok(()) } else { Err(Status::invalid("", "Service", meta::name(service), &faults)) }
 }
 
@@ -248,7 +268,7 @@ fn families(service: &mut Value, old: Option<&Value>, cidrs: &ServiceCidrs, faul
 fn addresses(
     service: &mut Value,
     families: &[Range],
-    taken: &HashSet<IpAddr>,
+    taken: &Others<'_, IpAddr>,
     random: u64,
     faults: &mut Faults,
 ) -> Result<(), Status> {
@@ -289,6 +309,8 @@ fn addresses(
             Err(_) => {
                 Some((path.index(index), "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()))
             }
+            // What it has it keeps, also when the range was another then.
+            Ok(ip) if taken.own.contains(&ip) && ip.is_ipv4() == range.v4 => None,
             Ok(ip) if !range.contains(ip) => Some((
                 path.clone(),
                 format!(
@@ -310,58 +332,6 @@ fn addresses(
         set(spec, "clusterIP", first.clone());
     }
     set(spec, "clusterIPs", given);
-    Ok(())
-}
-
-/// Gives node ports to Services that have them.
-fn node_ports(
-    service: &mut Value,
-    taken: &HashSet<(String, u16)>,
-    random: u64,
-    faults: &mut Faults,
-) -> Result<(), Status> {
-    let spec = child(service, "spec");
-    let wants = match text(&spec["type"]) {
-        "NodePort" => true,
-        "LoadBalancer" => spec["allocateLoadBalancerNodePorts"] != false,
-        _ => return Ok(()),
-    };
-    let (first, last) = NODE_PORTS;
-    let mut mine: HashSet<(String, u16)> = HashSet::new();
-    for (index, port) in items_mut(spec, "ports").enumerate() {
-        let protocol = text(&port["protocol"]).to_owned();
-        let here = Path::new("spec").child("ports").index(index).child("nodePort");
-        let asked = port["nodePort"].as_i64().filter(|p| *p != 0);
-        let Some(asked) = asked else {
-            let size = u64::from(last - first) + 1;
-            let start = spread(random, index) % size;
-            let free = (0..size)
-                .filter_map(|step| u16::try_from(u64::from(first) + (start + step) % size).ok())
-                .find(|p| !taken.contains(&(protocol.clone(), *p)) && !mine.contains(&(protocol.clone(), *p)));
-            match free {
-                Some(free) if wants => {
-                    mine.insert((protocol, free));
-                    set(port, "nodePort", free);
-                }
-                None if wants => return Err(Status::internal("failed to allocate a nodePort: range is full")),
-                _ => {}
-            }
-            continue;
-        };
-        match u16::try_from(asked).ok().filter(|p| (first..=last).contains(p)) {
-            None => {
-                let detail =
-                    format!("provided port is not in the valid range. The range of valid ports is {first}-{last}");
-                faults.push(FieldError::invalid(here, asked, &detail));
-            }
-            Some(asked) if taken.contains(&(protocol.clone(), asked)) => {
-                faults.push(FieldError::invalid(here, asked, "provided port is already allocated"));
-            }
-            Some(asked) => {
-                mine.insert((protocol, asked));
-            }
-        }
-    }
     Ok(())
 }
 

@@ -131,6 +131,7 @@ pub fn prepare_update(
             (resource.strategy.validate_update)(&new, old, &mut faults);
         }
         Some(Subresource::Status) => {
+            (resource.strategy.default)(&mut new);
             new = only(&new, old, "status");
             (resource.strategy.validate_status)(&new, old, &mut faults);
         }

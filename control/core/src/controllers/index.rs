@@ -10,6 +10,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use super::heartbeat::Heartbeats;
 use super::kind::{Key, Kind};
+use super::load_balancer;
 use super::object::{Object, Typed, key_of};
 use super::owner::controller_of;
 use super::selector::{Labels, contains};
@@ -90,6 +91,8 @@ pub struct Index {
     slices_by_service: BTreeMap<(String, String), BTreeSet<String>>,
     /// Services by namespace and the first pair of their selector.
     services_by_pair: BTreeMap<(String, String, String), BTreeSet<String>>,
+    /// Services that have, had or may get addresses of a load balancer.
+    load_balancers: BTreeSet<Key>,
     heartbeats: Heartbeats,
 }
 
@@ -188,6 +191,9 @@ impl Index {
                 }
             }
             Object::Service(service) => {
+                if load_balancer::concerns(service) {
+                    self.load_balancers.insert(key.clone());
+                }
                 if let Some((name, value)) = first_pair(service) {
                     let entry = (key.namespace.clone(), name.clone(), value.clone());
                     self.services_by_pair.entry(entry).or_default().insert(key.name.clone());
@@ -228,6 +234,7 @@ impl Index {
                 }
             }
             Object::Service(service) => {
+                self.load_balancers.remove(key);
                 if let Some((name, value)) = first_pair(service) {
                     let entry = (key.namespace.clone(), name.clone(), value.clone());
                     remove(&mut self.services_by_pair, &entry, &key.name);
@@ -371,6 +378,11 @@ impl Index {
             }
         }
         found
+    }
+
+    /// Services that have, had or may get addresses of a load balancer, in the order of their keys.
+    pub(super) fn load_balancers(&self) -> impl Iterator<Item = &Arc<Service>> {
+        self.load_balancers.iter().filter_map(|key| self.objects.get(key)).filter_map(Service::of)
     }
 
     /// When each node was last heard of.

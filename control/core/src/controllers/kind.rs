@@ -8,6 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the variants are the kinds' own names")]
 pub enum Kind {
+    AddressPool,
     ConfigMap,
     Deployment,
     Endpoints,
@@ -26,7 +27,8 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, each listed and watched once by the driver.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
+        Self::AddressPool,
         Self::ConfigMap,
         Self::Deployment,
         Self::Endpoints,
@@ -47,6 +49,7 @@ impl Kind {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::AddressPool => "AddressPool",
             Self::ConfigMap => "ConfigMap",
             Self::Deployment => "Deployment",
             Self::Endpoints => "Endpoints",
@@ -72,15 +75,17 @@ impl Kind {
             Self::EndpointSlice => "discovery.k8s.io",
             Self::Lease => "coordination.k8s.io",
             Self::NetworkPolicy => "networking.k8s.io",
+            Self::AddressPool => "skep.io",
             _ => "",
         }
     }
 
-    /// `group/version`, or `v1` for the core group. Every kind here is at version v1.
+    /// `group/version`, or `v1` for the core group.
     #[must_use]
     pub fn api_version(self) -> String {
         match self.group() {
             "" => "v1".to_owned(),
+            "skep.io" => "skep.io/v1alpha1".to_owned(),
             group => format!("{group}/v1"),
         }
     }
@@ -89,6 +94,7 @@ impl Kind {
     #[must_use]
     pub fn plural(self) -> &'static str {
         match self {
+            Self::AddressPool => "addresspools",
             Self::ConfigMap => "configmaps",
             Self::Deployment => "deployments",
             Self::Endpoints => "endpoints",
@@ -109,7 +115,7 @@ impl Kind {
     /// Whether objects of the kind live in a namespace.
     #[must_use]
     pub fn namespaced(self) -> bool {
-        !matches!(self, Self::Namespace | Self::Node)
+        !matches!(self, Self::AddressPool | Self::Namespace | Self::Node)
     }
 
     /// The kind that an owner reference means: the group has to match, the version does not.

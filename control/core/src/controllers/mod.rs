@@ -4,14 +4,17 @@
 //! [`Engine`] owns the index and the queues; the shell feeds it watch events, executes its [`Work`] and reports back.
 
 mod action;
+mod address_pool;
 mod api_service;
 mod deployment;
+mod dns_service;
 mod endpoints;
 mod engine;
 mod garbage;
 mod heartbeat;
 mod index;
 mod kind;
+mod load_balancer;
 mod namespace;
 pub(crate) mod naming;
 pub(crate) mod node;
@@ -34,6 +37,7 @@ use std::net::SocketAddr;
 use jiff::SignedDuration;
 
 pub use action::{Action, Note, Outcome, Propagation, Severity, Write, reference_to};
+pub use address_pool::{AddressPool, AddressPoolCount, AddressPoolSpec, AddressPoolStatus};
 pub use engine::{Controller, Engine, Report, Ticket, Turn, Work};
 pub use index::{Change, Index, Touched, node_of};
 pub use kind::{Key, Kind};
@@ -51,6 +55,8 @@ pub struct Settings {
     pub node_eviction: SignedDuration,
     /// First address of each Service range, in order: the addresses of the Service `kubernetes`.
     pub api_service_addresses: Vec<std::net::IpAddr>,
+    /// Tenth address of each Service range, in order: the addresses of the Service `kube-dns`.
+    pub dns_addresses: Vec<std::net::IpAddr>,
     /// Where nodes and pods reach the API server; `None` leaves the Service `kubernetes` alone.
     pub advertise: Option<SocketAddr>,
     /// The cluster's CA certificate, PEM, published as `kube-root-ca.crt` in every namespace.
@@ -68,6 +74,8 @@ pub fn all(settings: &Settings) -> Vec<Box<dyn Controller>> {
         Box::new(replica_set::ReplicaSets),
         Box::new(endpoints::EndpointSlices),
         Box::new(endpoints::LegacyEndpoints),
+        Box::new(load_balancer::LoadBalancers),
+        Box::new(dns_service::DnsService::new(settings)),
         Box::new(garbage::GarbageCollector),
     ];
     if let Some(advertise) = settings.advertise {

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Event, Namespace, Node, P
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::address_pool::AddressPool;
 use super::kind::{Key, Kind};
 
 /// A typed Kubernetes object that an [`Object`] can carry.
@@ -85,6 +86,7 @@ macro_rules! objects {
 }
 
 objects!(
+    AddressPool,
     ConfigMap,
     Deployment,
     EndpointSlice,
@@ -114,6 +116,7 @@ impl Object {
             serde_json::from_slice::<K>(json).map(K::into_object)
         }
         match kind {
+            Kind::AddressPool => typed::<AddressPool>(json),
             Kind::Deployment => typed::<Deployment>(json),
             Kind::Endpoints => typed::<Endpoints>(json),
             Kind::EndpointSlice => typed::<EndpointSlice>(json),

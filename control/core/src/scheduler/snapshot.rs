@@ -71,8 +71,12 @@ fn selector(service: &Service) -> Option<&Labels> {
 }
 
 fn host_ports(pod: &Pod) -> Vec<HostPort> {
+    // Restartable init containers run beside the containers.
+    let sidecars = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let sidecars = sidecars.filter(|init| init.restart_policy.as_deref() == Some("Always"));
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     containers
+        .chain(sidecars)
         .flat_map(|container| container.ports.iter().flatten())
         .filter_map(|port| {
             Some(HostPort {

@@ -153,6 +153,52 @@ fn a_host_port_is_taken_once_a_node() {
 }
 
 #[test]
+fn ports_of_the_hosts_network_are_host_ports() {
+    let mut scene = Scene::new();
+    scene.node("node-1", json!({}));
+    scene.node("node-2", json!({}));
+    let server = |ports: Value| json!({"containers": [{"name": "main", "image": "demo:1", "ports": ports}]});
+    let host = |port: i32| {
+        let mut spec = server(json!([{"containerPort": port}]));
+        spec["hostNetwork"] = true.into();
+        spec
+    };
+    // A sidecar's port counts as well.
+    let sidecar = json!({
+        "containers": [{"name": "main", "image": "demo:1"}],
+        "initContainers": [{"name": "side", "image": "demo:1", "restartPolicy": "Always", "ports": [{"containerPort": 1, "hostPort": 53}]}],
+    });
+    scene.pod("a", host(80));
+    scene.pod("b", host(80));
+    assert_ne!(scene.verdict().expect("a node"), scene.verdict().expect("a node"));
+    scene.pod("c", server(json!([{"containerPort": 8080, "hostPort": 80}])));
+    let expected = "0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports.";
+    assert_eq!(scene.verdict(), Err(expected.to_owned()));
+    // Another protocol is another port.
+    scene.pod("d", server(json!([{"containerPort": 80, "hostPort": 80, "protocol": "UDP"}])));
+    scene.verdict().expect("a node");
+    scene.pod("e", sidecar.clone());
+    scene.pod("f", sidecar.clone());
+    scene.pod("g", sidecar);
+    scene.verdict().expect("a node");
+    scene.verdict().expect("a node");
+    assert_eq!(scene.verdict(), Err(expected.to_owned()));
+}
+
+#[test]
+fn host_ports_of_two_addresses_do_not_clash() {
+    let mut scene = Scene::new();
+    scene.node("node-1", json!({}));
+    let at = |ip: &str| json!({"containers": [{"name": "main", "image": "demo:1", "ports": [{"containerPort": 80, "hostPort": 80, "hostIP": ip}]}]});
+    scene.pod("a", at("192.0.2.1"));
+    scene.pod("b", at("192.0.2.2"));
+    scene.pod("c", at("0.0.0.0"));
+    scene.verdict().expect("a node");
+    scene.verdict().expect("a node");
+    scene.verdict().expect_err("all addresses include those two");
+}
+
+#[test]
 fn tolerations_and_affinity_open_a_node() {
     let mut scene = Scene::new();
     scene.node(

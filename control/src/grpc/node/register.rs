@@ -8,6 +8,7 @@ use tonic::Status;
 use super::super::failure;
 use super::{NodeDoor, conditions, node_status};
 use crate::api::{Resource, Subresource, WriteOptions};
+use crate::cidr::DNS_ADDRESS;
 
 impl NodeDoor {
     /// Creates the node's object or brings it up to date. Errors: `INVALID_ARGUMENT` for an object that is no Node,
@@ -25,9 +26,12 @@ impl NodeDoor {
             pod_cidrs: texts(&registered["spec"]["podCIDRs"]),
             service_cidrs: service_cidrs.iter().map(ToString::to_string).collect(),
             lease_duration_seconds: self.config.lease_duration_seconds,
-            // Announced once the control service makes the Service.
-            cluster_dns: Vec::new(),
-            cluster_domain: String::new(),
+            cluster_dns: service_cidrs
+                .iter()
+                .filter_map(|range| range.nth(DNS_ADDRESS))
+                .map(|ip| ip.to_string())
+                .collect(),
+            cluster_domain: self.config.cluster_domain.clone(),
         })
     }
 

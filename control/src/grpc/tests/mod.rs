@@ -8,6 +8,7 @@ mod watch_node;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use skep_control_core::api::service_ip::NodePorts;
 use skep_proto::dataplane::v1::dataplane_service_client::DataplaneServiceClient;
 use skep_proto::node::v1::node_service_client::NodeServiceClient;
 use skep_proto::node::v1::{RegisterRequest, RegisterResponse};
@@ -35,6 +36,8 @@ impl Control {
         let config = ApiConfig {
             service_cidrs: vec!["10.96.0.0/16".parse().unwrap(), "fd53:6b65:7073::/112".parse().unwrap()],
             cluster_cidrs: vec!["10.244.0.0/16".parse().unwrap(), "fd53:6b65:7070::/56".parse().unwrap()],
+            node_ports: NodePorts::default(),
+            cluster_domain: "cluster.local".to_owned(),
             lease_duration_seconds: 40,
         };
         let api = Api::start(store, config).await.unwrap();

@@ -45,6 +45,8 @@ async fn registering_makes_the_node_and_is_idempotent() {
     let first = control.register("n1").await;
     assert_eq!(first.pod_cidrs, ["10.244.0.0/24", "fd53:6b65:7070::/64"]);
     assert_eq!(first.service_cidrs, ["10.96.0.0/16", "fd53:6b65:7073::/112"]);
+    assert_eq!(first.cluster_dns, ["10.96.0.10", "fd53:6b65:7073::a"]);
+    assert_eq!(first.cluster_domain, "cluster.local");
     assert_eq!(first.lease_duration_seconds, 40);
     let node = control.get("nodes", "", "n1").await.unwrap();
     assert_eq!(node["metadata"]["uid"], first.uid.as_str());

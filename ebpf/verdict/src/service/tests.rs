@@ -31,7 +31,7 @@ proptest! {
     }
 
     #[test]
-    fn a_large_set_is_searched_on_both_sides_of_the_hint(hint in 1000_u32..5000, moved in -255_i32..=255) {
+    fn a_large_set_is_searched_on_both_sides_of_the_hint(hint in 1000_u32..5000, moved in -127_i32..=127) {
         let there = hint.saturating_add_signed(moved);
         prop_assert!((0..SEARCHED).any(|step| around(hint, step, 10_000) == there));
     }

@@ -1,6 +1,7 @@
 //! What each command shows, computed from what the maps hold. Pure.
 
 pub(crate) mod connections;
+pub(crate) mod dns;
 pub(crate) mod drops;
 pub(crate) mod endpoints;
 pub(crate) mod flows;

@@ -245,6 +245,18 @@ impl Index {
         self.services.take_gone_backends()
     }
 
+    /// Numbers of endpoint sets that no packet can come to any more, since the last call: what was counted under them may
+    /// be forgotten.
+    pub fn take_gone_sets(&mut self) -> Vec<u32> {
+        self.services.take_gone_sets()
+    }
+
+    /// Whether there is an endpoint set of this number.
+    #[must_use]
+    pub fn has_set(&self, service: u32) -> bool {
+        self.services.has_set(service)
+    }
+
     /// What the numbers in the maps stand for.
     #[must_use]
     pub fn names(&self) -> Names {

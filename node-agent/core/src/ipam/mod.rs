@@ -60,6 +60,19 @@ pub struct NamedPort {
     pub port: u16,
 }
 
+/// A port of the node that leads to a container.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostPort {
+    /// The node's address that it is at; absent: every one.
+    pub host_ip: Option<IpAddr>,
+    /// Port of the node.
+    pub host_port: u16,
+    /// Port of the container.
+    pub container_port: u16,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: String,
+}
+
 /// The sandbox that asks for addresses, and the pod it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
@@ -77,6 +90,9 @@ pub struct Owner {
     pub labels: BTreeMap<String, String>,
     /// The pod's named ports when the sandbox was made.
     pub named_ports: Vec<NamedPort>,
+    /// The pod's host ports when the sandbox was made. Journals of earlier versions have none.
+    #[serde(default)]
+    pub host_ports: Vec<HostPort>,
 }
 
 /// Addresses in use.

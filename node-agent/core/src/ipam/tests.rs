@@ -24,6 +24,7 @@ fn owner(container: &str) -> Owner {
         uid: format!("uid-{container}"),
         labels: BTreeMap::new(),
         named_ports: Vec::new(),
+        host_ports: Vec::new(),
     }
 }
 

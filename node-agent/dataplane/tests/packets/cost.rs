@@ -1,6 +1,6 @@
 use skep_abi::{Bits, Direction, PeerKey, PortKey, RuleList, RuleListKey, rule_list_flags};
 
-use crate::build::{ACK, Extra, SYN, TCP, UDP, tcp, udp};
+use crate::build::{ACK, Extra, SYN, TCP, tcp};
 use crate::world::{OTHER, POD, VIP, World, at};
 
 const RUNS: u32 = 200_000;
@@ -33,19 +33,6 @@ fn cost_of_a_packet() {
             &format!("{family}, established, to pod"),
             Direction::Ingress,
             &tcp(other, pod, ACK, b"", &Extra::default()),
-        );
-        world.egress(&tcp(pod, service, SYN, b"", &Extra::default()));
-        cost(
-            &format!("{family}, established, to a Service, from pod"),
-            Direction::Egress,
-            &tcp(pod, service, ACK, b"", &Extra::default()),
-        );
-        let (question, names) = (at(POD[i], 40001), at(VIP[i], 53));
-        world.serve(names, UDP, Some(at(OTHER[i], 5353)));
-        cost(
-            &format!("{family}, datagrams of one socket to a Service, from pod"),
-            Direction::Egress,
-            &udp(question, names, b"", &Extra::default()),
         );
         let list = 1 + i as u32;
         let flags = rule_list_flags::PEERS | rule_list_flags::PORTS;

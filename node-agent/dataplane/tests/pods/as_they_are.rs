@@ -25,7 +25,8 @@ fn set_option(socket: &impl AsRawFd, level: libc::c_int, name: libc::c_int, valu
 /// Puts something between the IP header and the next one: no-operation options, or padding in a header of destination options.
 fn with_options(socket: &impl AsRawFd, v6: bool) {
     if v6 {
-        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_DSTOPTS, &[0, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        // Linux takes no more than 7 bytes of padding (RFC 4942, 2.1.9.5).
+        set_option(socket, libc::IPPROTO_IPV6, libc::IPV6_DSTOPTS, &[0, 0, 1, 4, 0, 0, 0, 0]);
     } else {
         set_option(socket, libc::IPPROTO_IP, libc::IP_OPTIONS, &[1; 12]);
     }

@@ -16,5 +16,6 @@ mod icmp;
 mod lifecycle;
 mod policy;
 mod service;
+mod short_way;
 mod spoof;
 mod world;

@@ -2,6 +2,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -315,11 +316,15 @@ impl Pod {
         })
     }
 
-    /// A datagram socket that is connected to a server.
+    /// A datagram socket that is connected to a server, from a port that no other has had: flows are known for a while after
+    /// their socket.
     pub(crate) fn connect(&self, server: SocketAddr) -> UdpSocket {
+        /// Below what the kernel gives.
+        static NEXT_PORT: AtomicU16 = AtomicU16::new(10_000);
+        let port = NEXT_PORT.fetch_add(1, Ordering::Relaxed);
         let local = self.addrs[usize::from(server.is_ipv6())];
         self.run(move || {
-            let socket = UdpSocket::bind((local, 0)).unwrap();
+            let socket = UdpSocket::bind((local, port)).unwrap();
             socket.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
             socket.connect(server).unwrap();
             socket

@@ -95,7 +95,9 @@ fn default_container(container: &mut Value, host_network: bool) {
         fill(port, "protocol", "TCP");
         if host_network {
             let number = port["containerPort"].clone();
-            fill(port, "hostPort", number);
+            if port["hostPort"] == 0 || port["hostPort"].is_null() {
+                set(port, "hostPort", number);
+            }
         }
     }
     for variable in items_mut(container, "env") {

@@ -84,6 +84,11 @@ fn validate_containers(spec: &Value, path: &Path, faults: &mut Faults) {
             }
             names.push(name);
             for (index, port) in items(&container["ports"]).iter().enumerate() {
+                if spec["hostNetwork"] == true && port["hostPort"] != port["containerPort"] {
+                    let here = here.child("ports").index(index).child("hostPort");
+                    let detail = "must match `containerPort` when `hostNetwork` is true";
+                    faults.push(FieldError::invalid(here, port["hostPort"].clone(), detail));
+                }
                 let Some(number) = port["hostPort"].as_i64().filter(|p| *p != 0 && !init) else { continue };
                 let key = (number, text(&port["hostIP"]), text(&port["protocol"]));
                 if host_ports.contains(&key) {

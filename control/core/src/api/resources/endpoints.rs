@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::api::access::{fill, items, items_mut, text};
 use crate::api::field::{Faults, FieldError, Path};
 use crate::api::meta;
+use crate::api::names::check_address;
 use crate::api::pod::check_port;
 use crate::api::resource::{Resource, Strategy, Verb};
 use crate::api::table::{Column, age, or_none, some_of};
@@ -46,7 +47,7 @@ fn validate(object: &Value, faults: &mut Faults) {
         for field in ["addresses", "notReadyAddresses"] {
             for (index, address) in items(&subset[field]).iter().enumerate() {
                 let here = path.child(field).index(index).child("ip");
-                check_address(text(&address["ip"]), &here, faults);
+                check_address(&address["ip"], &here, faults);
             }
         }
         let ports = items(&subset["ports"]);
@@ -57,25 +58,6 @@ fn validate(object: &Value, faults: &mut Faults) {
             }
             check_port(&port["port"], &here.child("port"), faults);
         }
-    }
-}
-
-/// An address that traffic can be sent to.
-fn check_address(text: &str, path: &Path, faults: &mut Faults) {
-    match text.parse::<std::net::IpAddr>() {
-        Err(_) => {
-            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            faults.push(FieldError::invalid(path.clone(), text, detail));
-        }
-        Ok(ip) if ip.is_unspecified() => {
-            let detail = format!("may not be unspecified ({text})");
-            faults.push(FieldError::invalid(path.clone(), text, &detail));
-        }
-        Ok(ip) if ip.is_loopback() => {
-            let detail = "may not be in the loopback range (127.0.0.0/8, ::1/128)";
-            faults.push(FieldError::invalid(path.clone(), text, detail));
-        }
-        Ok(_) => {}
     }
 }
 

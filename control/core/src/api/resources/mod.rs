@@ -1,5 +1,6 @@
 //! The served resources, one file each.
 
+mod address_pool;
 mod config_map;
 mod deployment;
 mod endpoint_slice;
@@ -17,7 +18,9 @@ mod service_account;
 
 use super::resource::Registry;
 
+pub use address_pool::{Reserved, overlaps};
 pub(crate) use pod::POD;
+pub(crate) use service::needs_health_check;
 
 static REGISTRY: Registry = Registry::new(&[
     &config_map::CONFIG_MAP,
@@ -35,6 +38,7 @@ static REGISTRY: Registry = Registry::new(&[
     &endpoint_slice::ENDPOINT_SLICE,
     &event::EVENTS_EVENT,
     &network_policy::NETWORK_POLICY,
+    &address_pool::ADDRESS_POOL,
 ]);
 
 /// Everything that this server serves.

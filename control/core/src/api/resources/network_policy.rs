@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
+use crate::address::parse_cidr;
 use crate::api::access::{child, fill, is_empty, items, items_mut, set, text};
 use crate::api::field::{Faults, FieldError, Path};
 use crate::api::meta;
@@ -135,13 +136,6 @@ fn validate_block(block: &Value, path: &Path, faults: &mut Faults) {
             Some(_) => {}
         }
     }
-}
-
-fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, length) = text.split_once('/')?;
-    let address: IpAddr = address.parse().ok()?;
-    let length: u8 = length.parse().ok()?;
-    (length <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, length))
 }
 
 fn is_strict_subset(inner: (IpAddr, u8), outer: (IpAddr, u8)) -> bool {

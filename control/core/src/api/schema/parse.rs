@@ -17,6 +17,7 @@ pub(super) const TABLES: &[&str] = &[
     include_str!("tables/events.schema"),
     include_str!("tables/networking.schema"),
     include_str!("tables/policy.schema"),
+    include_str!("tables/skep.schema"),
 ];
 
 /// A line that says nothing known. The tables are part of the build, and a test holds them free of any.

@@ -1,5 +1,6 @@
 //! Which pods stand behind a Service: `EndpointSlice`s, and the older Endpoints for clients that still read them.
 
+mod hints;
 mod legacy;
 mod resolve;
 mod slices;
@@ -23,6 +24,26 @@ fn services_of(touched: &Touched, index: &Index) -> Vec<Key> {
             let services = index.services_selecting(&touched.key.namespace, pod.metadata.labels.as_ref());
             keys.extend(services.into_iter().map(|service| key(service.as_ref())));
         }
+    }
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+/// Services that a node's change concerns: those with endpoints on it, and those whose hints depend on all nodes.
+fn services_on(touched: &Touched, index: &Index) -> Vec<Key> {
+    if !hints::matters(touched) {
+        return Vec::new();
+    }
+    let mut keys: Vec<Key> = index
+        .all::<Service>()
+        .filter(|service| hints::automatic(service))
+        .map(|service| key(service.as_ref()))
+        .collect();
+    for pod in index.pods_on(&touched.key.name) {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let services = index.services_selecting(namespace, pod.metadata.labels.as_ref());
+        keys.extend(services.into_iter().map(|service| key(service.as_ref())));
     }
     keys.sort();
     keys.dedup();

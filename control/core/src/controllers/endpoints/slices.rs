@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, Service, ServiceSpec};
+use k8s_openapi::api::core::v1::{Node, Pod, Service, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::resolve::{self, Family, Port};
-use super::{HEADLESS, headless, service_key, services_of};
+use super::{HEADLESS, headless, hints, service_key, services_of, services_on};
 use crate::controllers::action::{Outcome, Write};
 use crate::controllers::engine::{Controller, Turn};
 use crate::controllers::index::{Index, SERVICE_NAME, Touched, key, node_of, selector_of, service_of};
@@ -31,8 +31,8 @@ pub(in crate::controllers) struct EndpointSlices;
 
 /// What slices of one kind have in common.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Group {
-    family: Family,
+pub(super) struct Group {
+    pub(super) family: Family,
     ports: Vec<Port>,
 }
 
@@ -48,6 +48,7 @@ impl Controller for EndpointSlices {
         match touched.key.kind {
             Kind::Service => vec![touched.key.clone()],
             Kind::Pod => services_of(touched, index),
+            Kind::Node => services_on(touched, index),
             Kind::EndpointSlice => touched
                 .sides()
                 .filter_map(|side| EndpointSlice::of(side))
@@ -104,7 +105,7 @@ fn wanted(
         for pod in &selected {
             if let Some(address) = resolve::address(pod, family) {
                 let group = Group { family, ports: resolve::ports(spec, pod) };
-                let endpoint = endpoint(service, spec, pod, address);
+                let endpoint = endpoint(service, spec, pod, address, index);
                 groups.entry(group).or_default().insert(pod.metadata.uid.clone().unwrap_or_default(), endpoint);
                 any = true;
             }
@@ -113,10 +114,11 @@ fn wanted(
             groups.insert(Group { family, ports: Vec::new() }, BTreeMap::new());
         }
     }
+    hints::apply(service, &mut groups, index);
     groups
 }
 
-fn endpoint(service: &Service, spec: &ServiceSpec, pod: &Pod, address: &str) -> Endpoint {
+fn endpoint(service: &Service, spec: &ServiceSpec, pod: &Pod, address: &str, index: &Index) -> Endpoint {
     let conditions = resolve::conditions(spec, pod);
     Endpoint {
         addresses: vec![address.to_owned()],
@@ -127,6 +129,7 @@ fn endpoint(service: &Service, spec: &ServiceSpec, pod: &Pod, address: &str) -> 
         }),
         hostname: resolve::hostname(service, pod),
         node_name: node_of(pod).map(str::to_owned),
+        zone: node_of(pod).and_then(|node| index.get::<Node>("", node)).and_then(|node| hints::zone(node)).cloned(),
         target_ref: Some(resolve::target(pod)),
         ..Endpoint::default()
     }

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{EndpointSlices, LegacyEndpoints};
 use crate::api::{DeleteOptions, Subresource};
-use crate::controllers::testing::{World, service};
+use crate::controllers::testing::{World, node, node_status, service};
 use crate::controllers::{Controller, Index, Key, Kind, Outcome, Turn, Write};
 
 fn outcome(controller: &dyn Controller, world: &World) -> Outcome {
@@ -215,4 +215,159 @@ fn finished_pods_and_pods_without_an_address_are_no_endpoints() {
     run(&EndpointSlices, &mut world);
     let slice = slices(&world).remove(0);
     assert!(slice["endpoints"].as_array().is_none_or(Vec::is_empty), "{slice}");
+}
+
+fn node_in(world: &mut World, name: &str, zone: Option<&str>) -> Key {
+    let mut value = node(name);
+    if let Some(zone) = zone {
+        value["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone.into();
+    }
+    let key = world.must(value);
+    world.merge(&key, Some(Subresource::Status), &node_status(world.now)).expect("a status");
+    key
+}
+
+fn pod_on(world: &mut World, name: &str, node: &str, address: &str, ready: bool) {
+    world.must(json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": {"app": "web"}},
+        "spec": {"nodeName": node, "containers": [
+            {"name": "main", "image": "demo:1", "ports": [{"name": "http", "containerPort": 8080}]},
+        ]},
+    }));
+    let status = json!({"status": {
+        "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+        "conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}],
+    }});
+    world.merge(&Key::new(Kind::Pod, "default", name), Some(Subresource::Status), &status).expect("a status");
+}
+
+/// `ADDRESS ZONE HINTS` of every endpoint, sorted.
+fn hints(world: &World) -> Vec<String> {
+    let mut all = Vec::new();
+    for slice in slices(world) {
+        for endpoint in slice["endpoints"].as_array().expect("endpoints") {
+            let names = |field: &str| -> String {
+                let hints = endpoint["hints"][field].as_array().into_iter().flatten();
+                hints.map(|hint| hint["name"].as_str().expect("a name")).collect::<Vec<_>>().join(",")
+            };
+            let (address, zone) = (endpoint["addresses"][0].as_str().expect("text"), endpoint["zone"].as_str());
+            all.push(format!("{address} {} [{}] [{}]", zone.unwrap_or("-"), names("forZones"), names("forNodes")));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn endpoints_have_the_zones_of_their_nodes() {
+    let mut world = World::new();
+    world.must(service("web"));
+    let key = node_in(&mut world, "n1", Some("east"));
+    node_in(&mut world, "n2", None);
+    pod_on(&mut world, "a", "n1", "10.0.0.1", true);
+    pod_on(&mut world, "b", "n2", "10.0.0.2", true);
+    run(&EndpointSlices, &mut world);
+    assert_eq!(hints(&world), ["10.0.0.1 east [] []", "10.0.0.2 - [] []"]);
+    let before = world.log.len();
+    world
+        .merge(&key, None, &json!({"metadata": {"labels": {"topology.kubernetes.io/zone": "west"}}}))
+        .expect("a label");
+    run(&EndpointSlices, &mut world);
+    assert_eq!(hints(&world), ["10.0.0.1 west [] []", "10.0.0.2 - [] []"]);
+    // The node's change is what leads to the Service; a heartbeat leads nowhere.
+    let mut index = Index::default();
+    index.apply(world.listing(), world.now);
+    let touched = |world: &World, from: usize| {
+        let mut index = Index::default();
+        let mut all = Vec::new();
+        index.apply(crate::controllers::Change::Replace { objects: Vec::new(), revision: 0 }, world.now);
+        for (place, change) in world.log.iter().enumerate() {
+            for touched in index.apply(change.clone(), world.now) {
+                if place >= from && touched.key.kind == Kind::Node {
+                    all.extend(EndpointSlices.affected(&touched, &index));
+                }
+            }
+        }
+        all
+    };
+    assert_eq!(touched(&world, before), [Key::new(Kind::Service, "default", "web")]);
+    let before = world.log.len();
+    world.pass(jiff::SignedDuration::from_secs(10));
+    world.merge(&key, Some(Subresource::Status), &node_status(world.now)).expect("a status");
+    assert_eq!(touched(&world, before), []);
+}
+
+#[test]
+fn traffic_distribution_gives_hints_to_what_is_ready() {
+    for (distribution, expected) in [
+        ("PreferClose", ["10.0.0.1 east [east] []", "10.0.0.2 west [west] []", "10.0.0.3 west [] []"]),
+        ("PreferSameZone", ["10.0.0.1 east [east] []", "10.0.0.2 west [west] []", "10.0.0.3 west [] []"]),
+        ("PreferSameNode", ["10.0.0.1 east [east] [n1]", "10.0.0.2 west [west] [n2]", "10.0.0.3 west [] []"]),
+    ] {
+        let mut world = World::new();
+        let mut near = service("web");
+        near["spec"]["trafficDistribution"] = distribution.into();
+        let key = world.must(near);
+        node_in(&mut world, "n1", Some("east"));
+        node_in(&mut world, "n2", Some("west"));
+        pod_on(&mut world, "a", "n1", "10.0.0.1", true);
+        pod_on(&mut world, "b", "n2", "10.0.0.2", true);
+        pod_on(&mut world, "c", "n2", "10.0.0.3", false);
+        run(&EndpointSlices, &mut world);
+        assert_eq!(hints(&world), expected, "{distribution}");
+        world.merge(&key, None, &json!({"spec": {"trafficDistribution": null}})).expect("a change");
+        run(&EndpointSlices, &mut world);
+        assert!(hints(&world).iter().all(|hint| hint.ends_with("[] []")), "{:?}", hints(&world));
+    }
+}
+
+#[test]
+fn automatic_hints_are_there_while_every_zone_has_an_endpoint() {
+    let mut world = World::new();
+    let mut automatic = service("web");
+    automatic["metadata"]["annotations"]["service.kubernetes.io/topology-mode"] = "Auto".into();
+    world.must(automatic);
+    node_in(&mut world, "n1", Some("east"));
+    pod_on(&mut world, "a", "n1", "10.0.0.1", true);
+    run(&EndpointSlices, &mut world);
+    assert_eq!(hints(&world), ["10.0.0.1 east [] []"], "one zone needs none");
+    let west = node_in(&mut world, "n2", Some("west"));
+    run(&EndpointSlices, &mut world);
+    assert_eq!(hints(&world), ["10.0.0.1 east [] []"], "the west would be shut out");
+    pod_on(&mut world, "b", "n2", "10.0.0.2", true);
+    run(&EndpointSlices, &mut world);
+    assert_eq!(hints(&world), ["10.0.0.1 east [east] []", "10.0.0.2 west [west] []"]);
+    let lost = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
+    world.merge(&west, Some(Subresource::Status), &lost).expect("a status");
+    run(&EndpointSlices, &mut world);
+    assert!(hints(&world).iter().all(|hint| hint.ends_with("[] []")), "one zone is left: {:?}", hints(&world));
+    // A node that is nowhere makes it unknown who would be shut out.
+    world.merge(&west, Some(Subresource::Status), &node_status(world.now)).expect("a status");
+    run(&EndpointSlices, &mut world);
+    assert!(hints(&world).iter().any(|hint| hint.contains("[east]")));
+    node_in(&mut world, "n3", None);
+    run(&EndpointSlices, &mut world);
+    assert!(hints(&world).iter().all(|hint| hint.ends_with("[] []")), "{:?}", hints(&world));
+}
+
+#[test]
+fn pods_of_the_hosts_network_are_endpoints_at_their_nodes_address() {
+    let mut world = World::new();
+    world.must(service("web"));
+    let mut host = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "h", "namespace": "default", "labels": {"app": "web"}},
+        "spec": {"nodeName": "n1", "hostNetwork": true, "containers": [{"name": "main", "image": "demo:1"}]},
+    });
+    host["spec"]["containers"][0]["ports"] = json!([{"name": "http", "containerPort": 8080}]);
+    let key = world.must(host);
+    assert_eq!(world.value(&key).expect("the pod")["spec"]["containers"][0]["ports"][0]["hostPort"], 8080);
+    let status = json!({"status": {
+        "phase": "Running", "hostIP": "192.0.2.5", "podIP": "192.0.2.5", "podIPs": [{"ip": "192.0.2.5"}],
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }});
+    world.merge(&key, Some(Subresource::Status), &status).expect("a status");
+    run(&EndpointSlices, &mut world);
+    assert_eq!(hints(&world), ["192.0.2.5 - [] []"]);
 }

@@ -7,6 +7,7 @@
 mod binding;
 mod endpoints;
 mod idle;
+mod load_balancers;
 mod lost_node;
 mod namespaces;
 mod replicas;
@@ -51,6 +52,7 @@ pub(super) fn settings() -> Settings {
         node_monitor_grace: SignedDuration::from_secs(GRACE),
         node_eviction: SignedDuration::from_secs(EVICTION),
         api_service_addresses: vec!["10.96.0.1".parse().expect("an address")],
+        dns_addresses: vec!["10.96.0.10".parse().expect("an address")],
         advertise: Some("192.0.2.1:6443".parse().expect("an address")),
         root_ca: "certificate".to_owned(),
     }

@@ -57,6 +57,9 @@ pub(crate) struct Services {
     /// What the last write replaced.
     retired: Vec<SlotKey>,
     retired_ranges: Vec<(u32, SourceRangeKey)>,
+    retired_sets: Vec<u32>,
+    /// Sets that no packet can come to any more.
+    gone_sets: Vec<u32>,
     /// Frontends found in the maps, until the first write.
     found: BTreeMap<FrontendKey, Frontend>,
     prune: bool,
@@ -103,7 +106,10 @@ impl Services {
     }
 
     pub(crate) fn has_retired(&self) -> bool {
-        !self.retired.is_empty() || !self.retired_ranges.is_empty() || self.backends.has_retired()
+        !self.retired.is_empty()
+            || !self.retired_ranges.is_empty()
+            || !self.retired_sets.is_empty()
+            || self.backends.has_retired()
     }
 
     /// Notes a write that failed. Frontends of its set stay at the generation that they have, which is kept for them.
@@ -141,6 +147,7 @@ impl Services {
         self.failed.clear();
         let retired = std::mem::take(&mut self.retired);
         let retired_ranges = std::mem::take(&mut self.retired_ranges);
+        self.gone_sets.append(&mut self.retired_sets);
         let mut touched = Vec::new();
         for number in self.objects.take_dirty() {
             self.write_owner(number, nodes, staged, &mut touched);
@@ -249,6 +256,18 @@ impl Services {
     /// Backends that nobody lists any more, since the last call.
     pub(crate) fn take_gone_backends(&mut self) -> Vec<GoneBackend> {
         self.backends.take_gone()
+    }
+
+    /// Numbers of sets that no packet can come to any more, since the last call.
+    pub(crate) fn take_gone_sets(&mut self) -> Vec<u32> {
+        let mut gone = std::mem::take(&mut self.gone_sets);
+        gone.retain(|id| !self.owner_of.contains_key(id));
+        gone
+    }
+
+    /// Whether there is an endpoint set of this number.
+    pub(crate) fn has_set(&self, id: u32) -> bool {
+        self.owner_of.contains_key(&id)
     }
 
     /// Addresses of the cluster's DNS, when the agent itself is to answer there.

@@ -208,6 +208,7 @@ impl Services {
 
     fn retire_set(&mut self, set: &EndpointSet) {
         self.owner_of.remove(&set.id);
+        self.retired_sets.push(set.id);
         self.retired.extend(set.slot_keys());
         self.retired_ranges.extend(set.ranges.iter().map(|range| range_key(set.id, range)));
     }

@@ -1,3 +1,5 @@
+mod kinds;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 

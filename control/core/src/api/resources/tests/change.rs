@@ -102,6 +102,83 @@ fn a_service_changes_its_type() {
 }
 
 #[test]
+fn a_load_balancer_keeps_its_health_check_and_gives_it_back() {
+    let spec = json!({
+        "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30_007, "clusterIP": "10.0.0.1",
+        "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "loadBalancerClass": "a/b",
+        "ports": [{"port": 80, "targetPort": 80, "protocol": "TCP", "nodePort": 30_001}],
+    });
+    let mut old = stored("services", json!({"metadata": {"name": "web"}, "spec": spec}));
+    let balancer = json!({"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}]});
+    old["status"]["loadBalancer"] = balancer.clone();
+    refused(
+        "services",
+        &old,
+        &[
+            ("/spec/healthCheckNodePort", json!(30_008), &["spec.healthCheckNodePort Forbidden"]),
+            ("/spec/healthCheckNodePort", json!(0), &[]),
+            ("/spec/healthCheckNodePort", json!(null), &[]),
+            ("/spec/loadBalancerClass", json!("a/c"), &["spec.loadBalancerClass Invalid"]),
+            ("/spec/loadBalancerClass", json!(null), &["spec.loadBalancerClass Invalid"]),
+        ],
+    );
+    let again = with(&with(&old, "/spec/healthCheckNodePort", json!(null)), "/metadata/labels", json!({"a": "b"}));
+    let again = changed(update("services", None, again, &old).unwrap());
+    assert_eq!(again["spec"]["healthCheckNodePort"], 30_007);
+    let cluster =
+        changed(update("services", None, with(&old, "/spec/externalTrafficPolicy", json!("Cluster")), &old).unwrap());
+    assert!(cluster["spec"].get("healthCheckNodePort").is_none());
+    assert_eq!(cluster["status"]["loadBalancer"], balancer);
+    let plain = changed(update("services", None, with(&old, "/spec/type", json!("ClusterIP")), &old).unwrap());
+    for field in ["healthCheckNodePort", "externalTrafficPolicy", "allocateLoadBalancerNodePorts", "loadBalancerClass"]
+    {
+        assert!(plain["spec"].get(field).is_none(), "{field}");
+    }
+    assert_eq!(plain["status"], json!({"loadBalancer": {}}));
+    assert!(plain["spec"]["ports"][0].get("nodePort").is_none());
+    let ports = json!([{"port": 80, "targetPort": 80, "protocol": "TCP"}]);
+    let bare = update("services", None, with(&old, "/spec/ports", ports.clone()), &old).unwrap();
+    assert_eq!(bare, Update::Unchanged, "the node port is kept");
+    let without = with(&with(&old, "/spec/ports", ports), "/spec/allocateLoadBalancerNodePorts", json!(false));
+    let without = changed(update("services", None, without, &old).unwrap());
+    assert!(without["spec"]["ports"][0].get("nodePort").is_none());
+    // What may only be with the type is not dropped when it is said anew.
+    let wrong = with(&with(&old, "/spec/type", json!("ClusterIP")), "/spec/loadBalancerClass", json!("a/c"));
+    assert_eq!(causes(&update("services", None, wrong, &old).unwrap_err()), ["spec.loadBalancerClass Forbidden"]);
+}
+
+#[test]
+fn a_status_of_a_load_balancer_is_checked_and_completed() {
+    let balancer = |kind: &str| {
+        let spec = json!({"type": kind, "ports": [{"port": 80}]});
+        stored("services", json!({"metadata": {"name": "web"}, "spec": spec}))
+    };
+    let old = balancer("LoadBalancer");
+    let place = "status.loadBalancer.ingress";
+    for (ingress, expected) in [
+        (json!([{"ip": "192.0.2.1"}, {"hostname": "lb.example"}]), vec![]),
+        (json!([{"ip": "192.0.2.1", "ipMode": "Proxy"}]), vec![]),
+        (json!([{"ip": "x"}]), vec![format!("{place}[0].ip Invalid")]),
+        (json!([{"ip": "192.0.2.1", "ipMode": "Odd"}]), vec![format!("{place}[0].ipMode NotSupported")]),
+        (json!([{"hostname": "a", "ipMode": "VIP"}]), vec![format!("{place}[0].ipMode Forbidden")]),
+        (json!([{"hostname": "192.0.2.1"}]), vec![format!("{place}[0].hostname Invalid")]),
+    ] {
+        let new = with(&old, "/status/loadBalancer", json!({"ingress": ingress}));
+        match update("services", Some(Subresource::Status), new, &old) {
+            Ok(_) => assert!(expected.is_empty(), "{ingress} passed"),
+            Err(status) => assert_eq!(causes(&status), expected, "{ingress}"),
+        }
+    }
+    let new = with(&old, "/status/loadBalancer", json!({"ingress": [{"ip": "192.0.2.1"}]}));
+    let made = changed(update("services", Some(Subresource::Status), new.clone(), &old).unwrap());
+    assert_eq!(made["status"]["loadBalancer"]["ingress"], json!([{"ip": "192.0.2.1", "ipMode": "VIP"}]));
+    let plain = balancer("NodePort");
+    let new = with(&plain, "/status", new["status"].clone());
+    let refused = update("services", Some(Subresource::Status), new, &plain).unwrap_err();
+    assert_eq!(causes(&refused), [format!("{place} Forbidden")]);
+}
+
+#[test]
 fn data_that_was_declared_immutable() {
     let map = json!({"metadata": {"name": "a"}, "data": {"k": "v"}, "immutable": true});
     refused(

@@ -11,6 +11,7 @@ mod change;
 mod default;
 mod mutant;
 mod row;
+mod services;
 mod valid;
 
 pub(super) fn resource(name: &str) -> &'static Resource {

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{deployment, now, pod, policy, resource, service, slice};
-use crate::api::service_ip::{ServiceCidrs, Taken, allocate};
+use crate::api::service_ip::{NodePorts, ServiceCidrs, ServiceRanges, Taken, allocate};
 use crate::api::{
-    DeleteOptions, Document, FieldValidation, Fresh, PatchType, decode, patch, prepare_create, prepare_delete,
-    prepare_update,
+    DeleteOptions, Document, FieldValidation, Fresh, PatchType, Subresource, decode, patch, prepare_create,
+    prepare_delete, prepare_update,
 };
 
 fn scalar() -> impl Strategy<Value = Value> {
@@ -71,6 +71,12 @@ fn seeds() -> Vec<(&'static str, Value)> {
         ("pods", rich),
         ("deployments", deployment()),
         ("services", service()),
+        ("services", balancer()),
+        (
+            "addresspools",
+            json!({"metadata": {"name": "n"}, "spec": {"addresses": ["192.0.2.0/24", "2001:db8::1-2001:db8::9"],
+            "serviceSelector": {"matchLabels": {"a": "b"}}, "namespaces": ["x"]}}),
+        ),
         ("networkpolicies", policy()),
         ("endpointslices", slice()),
         ("endpoints", endpoints),
@@ -80,6 +86,13 @@ fn seeds() -> Vec<(&'static str, Value)> {
         ("secrets", json!({"metadata": {"name": "n"}, "stringData": {"a": "b"}})),
         ("configmaps", json!({"metadata": {"name": "n"}, "data": {"a": "b"}})),
     ]
+}
+
+fn balancer() -> Value {
+    json!({"metadata": {"name": "b"}, "spec": {
+        "type": "LoadBalancer", "ports": [{"port": 80}], "externalTrafficPolicy": "Local", "loadBalancerClass": "a/b",
+        "sessionAffinity": "ClientIP", "loadBalancerSourceRanges": ["10.0.0.0/8"], "externalIPs": ["192.0.2.1"],
+    }})
 }
 
 /// One object through every door.
@@ -95,11 +108,13 @@ fn exercise(plural: &str, object: Value, stored: &Value) {
         if let Ok(mut made) = prepare_create(resource, decoded.object.clone(), &fresh) {
             let cidrs = ServiceCidrs::parse("10.96.0.0/16,fd53::/112").unwrap();
             if plural == "services" {
-                let _ = allocate(&mut made, Some(stored), &cidrs, &Taken::default(), 1);
+                let ranges = ServiceRanges { cidrs, node_ports: NodePorts::default() };
+                let _ = allocate(&mut made, Some(stored), &ranges, &Taken::default(), 1);
             }
             let _ = prepare_delete(resource, &made, &DeleteOptions::default(), now());
         }
-        let _ = prepare_update(resource, None, decoded.object, stored, now());
+        let _ = prepare_update(resource, None, decoded.object.clone(), stored, now());
+        let _ = prepare_update(resource, Some(Subresource::Status), decoded.object, stored, now());
     }
     for patch_type in [PatchType::Merge, PatchType::StrategicMerge] {
         let _ = patch(resource, patch_type, stored, object.to_string().as_bytes());

@@ -80,6 +80,24 @@ fn endpoints() {
 }
 
 #[test]
+fn address_pools() {
+    let pool = |status: Value| {
+        json!({"metadata": {"name": "outside", "creationTimestamp": "2026-12-01T11:57:30Z"}, "status": status,
+            "spec": {"addresses": ["192.0.2.0/28", "2001:db8::/120"], "autoAssign": false}})
+    };
+    row(
+        "addresspools",
+        pool(json!({"ipv4": {"assigned": 3, "total": 16}, "ipv6": {"assigned": 0, "total": 256}})),
+        json!(["outside", "false", "3/16", "0/256", "2m30s", "192.0.2.0/28,2001:db8::/120"]),
+    );
+    row(
+        "addresspools",
+        pool(Value::Null),
+        json!(["outside", "false", "<unknown>", "<unknown>", "2m30s", "192.0.2.0/28,2001:db8::/120"]),
+    );
+}
+
+#[test]
 fn nodes() {
     let node = json!({"metadata": {"name": "n1", "creationTimestamp": "2026-11-27T12:00:00Z", "labels": {"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/edge": ""}},
         "spec": {"unschedulable": true},

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{causes, create, deployment, pod, policy, service, slice, with};
+use super::{causes, create, deployment, pod, policy, slice, with};
 
 #[track_caller]
-fn faults(plural: &str, good: &Value, cases: &[(&str, Value, &[&str])]) {
+pub(super) fn faults(plural: &str, good: &Value, cases: &[(&str, Value, &[&str])]) {
     create(plural, good.clone()).unwrap();
     for (pointer, value, expected) in cases {
         match create(plural, with(good, pointer, value.clone())) {
@@ -253,41 +253,6 @@ fn deployments() {
             ("/spec/revisionHistoryLimit", json!(-1), &["spec.revisionHistoryLimit Invalid"]),
         ],
     );
-}
-
-#[test]
-fn services() {
-    faults(
-        "services",
-        &service(),
-        &[
-            ("/metadata/name", json!("1web"), &["metadata.name Invalid"]),
-            ("/spec/ports", json!([]), &["spec.ports Required"]),
-            ("/spec/ports", json!([{"port": 0}]), &["spec.ports[0].port Invalid", "spec.ports[0].targetPort Invalid"]),
-            ("/spec/ports", json!([{"port": 80, "targetPort": "Bad_Name"}]), &["spec.ports[0].targetPort Invalid"]),
-            ("/spec/ports", json!([{"name": "a", "port": 80}, {"port": 81}]), &["spec.ports[1].name Required"]),
-            (
-                "/spec/ports",
-                json!([{"name": "a", "port": 80}, {"name": "a", "port": 81}]),
-                &["spec.ports[1].name Duplicate"],
-            ),
-            (
-                "/spec/ports",
-                json!([{"name": "a", "port": 80}, {"name": "b", "port": 80}]),
-                &["spec.ports[1] Duplicate"],
-            ),
-            ("/spec/ports", json!([{"name": "a", "port": 53}, {"name": "b", "port": 53, "protocol": "UDP"}]), &[]),
-            ("/spec/ports", json!([{"port": 80, "protocol": "X"}]), &["spec.ports[0].protocol NotSupported"]),
-            ("/spec/ports", json!([{"port": 80, "nodePort": 30_000}]), &["spec.ports[0].nodePort Forbidden"]),
-            ("/spec/type", json!("Other"), &["spec.type NotSupported"]),
-            ("/spec/type", json!("ExternalName"), &["spec.externalName Required"]),
-            ("/spec/sessionAffinity", json!("Cookie"), &["spec.sessionAffinity NotSupported"]),
-            ("/spec/selector", json!({"a": "b c"}), &["spec.selector Invalid"]),
-            ("/spec/externalIPs", json!(["x"]), &["spec.externalIPs[0] Invalid"]),
-        ],
-    );
-    let headless = with(&with(&service(), "/spec/clusterIP", json!("None")), "/spec/ports", json!(null));
-    create("services", headless).unwrap();
 }
 
 #[test]

@@ -6,7 +6,8 @@ use skep_proto::dataplane::v1 as proto;
 
 use crate::dataplane::samples::{selector, service, slice};
 use crate::dataplane::{
-    Change, Cidr, Event, IpBlock, Kind, ObjectName, PodPeer, PolicyPeer, PolicyPorts, Protocol, Requirement, Selector,
+    Change, Cidr, Event, Family, IpBlock, Kind, ObjectName, PodPeer, PolicyPeer, PolicyPorts, Protocol, Requirement,
+    Selector, ServiceKind,
 };
 
 fn read(event: proto::watch_event::Event) -> Result<Change, String> {
@@ -104,6 +105,95 @@ fn services_and_slices() {
     ];
     for (wire, error) in cases {
         assert_eq!(read(wire), Err(error.to_owned()));
+    }
+}
+
+#[test]
+fn every_kind_of_service() {
+    let wire = proto::Service {
+        namespace: "ns".to_owned(),
+        name: "web".to_owned(),
+        cluster_ips: texts(&["fd00::1", "10.96.0.1"]),
+        ports: vec![proto::ServicePort { name: "http".to_owned(), protocol: 1, port: 80, node_port: 30080 }],
+        affinity_timeout_seconds: 10_800,
+        r#type: proto::ServiceType::LoadBalancer.into(),
+        external_ips: texts(&["203.0.113.1"]),
+        load_balancer_ips: texts(&["198.51.100.1"]),
+        load_balancer_source_ranges: texts(&[" 192.0.2.0/24 "]),
+        internal_local: true,
+        external_local: true,
+        health_check_node_port: 32000,
+        publish_not_ready_addresses: true,
+        maglev: true,
+        traffic_distribution: "PreferClose".to_owned(),
+        ip_families: texts(&["IPv6", "IPv4"]),
+        ..Default::default()
+    };
+    let read = |wire: &proto::Service| read(proto::watch_event::Event::Service(wire.clone()));
+    let mut expected = service("ns/web", &["fd00::1", "10.96.0.1"], &["http:80:30080"]);
+    expected.kind = ServiceKind::LoadBalancer;
+    expected.affinity_timeout_seconds = 10_800;
+    expected.external_ips = vec!["203.0.113.1".parse().unwrap()];
+    expected.load_balancer_ips = vec!["198.51.100.1".parse().unwrap()];
+    expected.load_balancer_source_ranges = vec!["192.0.2.0/24".parse().unwrap()];
+    (expected.internal_local, expected.external_local) = (true, true);
+    expected.health_check_node_port = Some(32000);
+    (expected.publish_not_ready_addresses, expected.maglev) = (true, true);
+    expected.traffic_distribution = "PreferClose".to_owned();
+    assert_eq!(expected.families, [Family::V6, Family::V4]);
+    assert_eq!(read(&wire), Ok(Change::Service(expected)));
+
+    let names = |kind: proto::ServiceType, headless, external_name: &str, ips: &[&str]| proto::Service {
+        r#type: kind.into(),
+        headless,
+        external_name: external_name.to_owned(),
+        cluster_ips: texts(ips),
+        ip_families: texts(&["IPv4"]),
+        ports: vec![],
+        ..wire.clone()
+    };
+    let (cluster, alias) = (proto::ServiceType::ClusterIp, proto::ServiceType::ExternalName);
+    let Ok(Change::Service(headless)) = read(&names(cluster, true, "", &[])) else { panic!("not read") };
+    assert!(headless.headless && headless.families == [Family::V4]);
+    let Ok(Change::Service(alias_read)) = read(&names(alias, false, "example.org", &[])) else { panic!("not read") };
+    assert_eq!((alias_read.kind, alias_read.external_name.as_str()), (ServiceKind::ExternalName, "example.org"));
+    let with = |change: fn(&mut proto::Service)| {
+        let mut wire = wire.clone();
+        change(&mut wire);
+        wire
+    };
+    let cases = [
+        (names(cluster, false, "", &[]), "cluster_ips: required"),
+        (names(cluster, true, "", &["10.96.0.1"]), "cluster_ips: must be empty: the Service is headless"),
+        (names(alias, false, "", &[]), "external_name: required"),
+        (names(alias, false, "x", &["10.96.0.1"]), "cluster_ips: must be empty: the Service is of type ExternalName"),
+        (with(|wire| wire.r#type = 9), "type: unknown type of Service 9"),
+        (
+            with(|wire| wire.ip_families[1] = "IPX".to_owned()),
+            "ip_families[1]: not an address family (IPv4, IPv6): \"IPX\"",
+        ),
+        (with(|wire| wire.external_ips[0] = "x".to_owned()), "external_ips[0]: not an IP address: \"x\""),
+        (with(|wire| wire.load_balancer_ips[0] = "x".to_owned()), "load_balancer_ips[0]: not an IP address: \"x\""),
+        (
+            with(|wire| wire.load_balancer_source_ranges[0] = "x".to_owned()),
+            "load_balancer_source_ranges[0]: not a CIDR: \"x\"",
+        ),
+        (
+            with(|wire| wire.affinity_timeout_seconds = 86_401),
+            "affinity_timeout_seconds: 86401 is not in 0-86400 seconds",
+        ),
+        (with(|wire| wire.health_check_node_port = 65_536), "health_check_node_port: 65536 is not in 1-65535"),
+        (with(|wire| wire.ports[0].node_port = 65_536), "ports[0].node_port: 65536 is not in 1-65535"),
+        (
+            with(|wire| {
+                let port = proto::ServicePort { name: "b".to_owned(), port: 81, ..wire.ports[0].clone() };
+                wire.ports.push(port);
+            }),
+            "ports[1].node_port: duplicate of 30080",
+        ),
+    ];
+    for (wire, error) in cases {
+        assert_eq!(read(&wire), Err(format!("Service ns/web: {error}")));
     }
 }
 

@@ -1,0 +1,55 @@
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use skep_agent_core::dataplane::ObjectName;
+use tokio::sync::watch;
+use tracing::warn;
+
+use super::Dataplane;
+use crate::cni::Journal;
+use crate::health_check::{self, HealthCheck, HealthChecks};
+use crate::stale_sockets;
+
+/// Answers at health check node ports as the objects ask for, for ever.
+pub async fn keep_health_checks(dataplane: Dataplane) {
+    let mut duties = dataplane.watch_duties();
+    let (wanted, watched) = watch::channel(HealthChecks::new());
+    let keeper = tokio::spawn(health_check::keep(watched));
+    loop {
+        let checks = duties.borrow_and_update().health_checks.clone();
+        let checks = checks.into_iter().map(|check| {
+            let service = ObjectName { namespace: check.namespace, name: check.name };
+            (check.port, HealthCheck { service, local_endpoints: check.local_endpoints })
+        });
+        wanted.send_replace(checks.collect());
+        if duties.changed().await.is_err() {
+            keeper.abort();
+            return;
+        }
+    }
+}
+
+/// Ends the sockets of programs on this node that are connected to backends that are gone, for ever.
+pub async fn end_stale_sockets(dataplane: Dataplane, programs: Arc<skep_dataplane::Dataplane>, journal: Journal) {
+    let Some(mut batches) = dataplane.gone_backends() else { return };
+    while let Some(mut gone) = batches.recv().await {
+        // What has come meanwhile is done in the same walk through the sockets.
+        while let Ok(more) = batches.try_recv() {
+            gone.extend(more);
+        }
+        let gone: BTreeSet<_> =
+            gone.into_iter().map(|gone| (SocketAddr::new(gone.addr, gone.port), gone.proto)).collect();
+        let namespaces: Vec<PathBuf> =
+            journal.read(|ipam| ipam.allocations().map(|pod| PathBuf::from(&pod.owner.netns)).collect()).await;
+        let programs = Arc::clone(&programs);
+        let work = tokio::task::spawn_blocking(move || match programs.maps().origins.iter() {
+            Ok(origins) => drop(stale_sockets::end(&gone, &origins, || namespaces)),
+            Err(problem) => warn!(%problem, "sockets of backends that are gone are not ended"),
+        });
+        if let Err(problem) = work.await {
+            warn!(%problem, "sockets of backends that are gone");
+        }
+    }
+}
