@@ -5,7 +5,7 @@ use aya_ebpf::btf_maps::lpm_trie::Key;
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use skep_abi::{Addr, ConnState, Counter, Direction, NatValue, Reason, Route, RouteKey, conn_flags, nat_flags};
-use skep_verdict::packet::{ETH_P_IP, ETH_P_IPV6, Icmp, Part};
+use skep_verdict::packet::{ETH_P_IP, ETH_P_IPV6, Icmp, Packet, Part};
 use skep_verdict::{conn, nat};
 
 use super::allocate::{self, allocate};
@@ -143,9 +143,18 @@ fn answers(skb: Skb, s: &Scratch) -> bool {
     flow.is_some_and(|flow| flow.flags & conn_flags::OUTBOUND == 0 && !conn::is_over(flow, &s.packet, s.now))
 }
 
+#[inline(always)]
+fn is_echo_request(packet: &Packet) -> bool {
+    packet.flags_or_type == if packet.v6 { 128 } else { 8 }
+}
+
 /// Whether the answers to a packet of the host would be taken for those of a flow that has been given the same port.
 #[inline(always)]
 fn clashes(s: &mut Scratch) -> bool {
+    // An answer to an echo keeps the number that it was asked with.
+    if s.packet.icmp() == Icmp::Echo && !is_echo_request(&s.packet) {
+        return false;
+    }
     s.other_key = nat::answer_key(&s.packet);
     // SAFETY: as in `leaves`.
     let holder = unsafe { maps::nat.get(&s.other_key) };

@@ -49,7 +49,11 @@ fn node_ports_lead_to_pods_elsewhere_by_the_overlay() {
         assert_eq!(seen.ip(), node);
         conversation.go_on().unwrap();
         assert_eq!(lan.client.send(port, 9).unwrap(), (node, port));
-        assert_eq!(lan.client.send(port, 4000).unwrap(), (node, port), "fragments");
+        // Fragments that the client made for its own link are too long with what the overlay adds: between IPv4 nodes they
+        // are cut once more, which IPv6 does not allow.
+        if !v6 {
+            assert_eq!(lan.client.send(port, 4000).unwrap(), (node, port));
+        }
         let before = lan.nodes[0].count(Counter::Decapsulated);
         lan.serve(any(v6), UDP, 0, &[Place::pod(1, (there.addr(v6), 9).into())]);
         assert_eq!(datagram_error(&lan.client, port).kind(), std::io::ErrorKind::ConnectionRefused);
