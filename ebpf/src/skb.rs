@@ -5,8 +5,8 @@ use core::mem::MaybeUninit;
 use aya_ebpf::bindings::{__sk_buff, BPF_F_INVALIDATE_HASH};
 use aya_ebpf::cty::c_void;
 use aya_ebpf::helpers::{
-    bpf_l3_csum_replace, bpf_l4_csum_replace, bpf_redirect, bpf_skb_change_tail, bpf_skb_load_bytes,
-    bpf_skb_store_bytes,
+    bpf_l3_csum_replace, bpf_l4_csum_replace, bpf_redirect, bpf_skb_change_tail, bpf_skb_change_type,
+    bpf_skb_load_bytes, bpf_skb_store_bytes,
 };
 use skep_abi::Reason;
 use skep_verdict::packet::{Bytes, Chunk};
@@ -68,6 +68,15 @@ impl Skb {
         const OTHER_HOST: u32 = 3;
         // SAFETY: the context outlives the program.
         unsafe { (*self.0).pkt_type == OTHER_HOST }
+    }
+
+    /// Makes the packet this host's whatever its link-layer address is.
+    #[inline(always)]
+    pub(crate) fn take_for_host(self) -> Result<(), Reason> {
+        /// `PACKET_HOST` of the kernel's packet interface.
+        const HOST: u32 = 0;
+        // SAFETY: plain values.
+        done(unsafe { bpf_skb_change_type(self.0, HOST) })
     }
 
     /// Marks the packet as sent by the dataplane itself.

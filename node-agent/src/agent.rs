@@ -160,6 +160,7 @@ async fn start_dataplane(
             ..skep_abi::Config::default()
         },
         uplink,
+        overlay: None,
     };
     let node = config.node_name.clone();
     let no_masquerade = config.no_masquerade_cidr.clone();

@@ -18,5 +18,5 @@ pub mod pods;
 pub mod sockets;
 pub mod stale_sockets;
 pub mod tls;
-mod uplink;
+pub mod uplink;
 pub mod upstream;

@@ -36,6 +36,10 @@ pub use service::{
 /// Version of every layout in this crate; part of the pin directory's name.
 pub const VERSION: u32 = 2;
 
+/// UDP port of the overlay, host byte order: what Linux used before a port was assigned, so that a VXLAN of somebody else on
+/// port 4789 is not in the way.
+pub const OVERLAY_PORT: u16 = 8472;
+
 /// Names of the maps, as pinned and as shown by `skep maps` and `bpftool map`.
 ///
 /// Kernel map names have at most 15 bytes.

@@ -8,6 +8,7 @@ use skep_verdict::nat::{self, PORT_TRIES, Ports};
 use skep_verdict::proto;
 
 use super::flow::{self, Written};
+use super::forward::words;
 use super::scratch::{self, Scratch};
 use crate::action::{Packed, pack};
 use crate::skb::Skb;
@@ -100,7 +101,7 @@ fn is_of_host(context: *mut c_void, answer: &NatKey) -> bool {
         return false;
     }
     // Laid out as the kernel's `bpf_sock_tuple`, in either form: addresses, then ports.
-    let (src, dst) = (words(&answer.src.0), words(&answer.dst.0));
+    let (src, dst) = (words(&answer.src), words(&answer.dst));
     let ports = u32::from(answer.src_port_be) | u32::from(answer.dst_port_be) << 16;
     let ports = if cfg!(target_endian = "big") { ports.rotate_left(16) } else { ports };
     let mut tuple = [src[3], dst[3], ports, src[3], dst[0], dst[1], dst[2], dst[3], ports];
@@ -124,14 +125,4 @@ fn is_of_host(context: *mut c_void, answer: &NatKey) -> bool {
         bpf_sk_release(socket.cast());
     }
     true
-}
-
-#[inline(always)]
-fn words(a: &[u8; 16]) -> [u32; 4] {
-    [
-        u32::from_ne_bytes([a[0], a[1], a[2], a[3]]),
-        u32::from_ne_bytes([a[4], a[5], a[6], a[7]]),
-        u32::from_ne_bytes([a[8], a[9], a[10], a[11]]),
-        u32::from_ne_bytes([a[12], a[13], a[14], a[15]]),
-    ]
 }

@@ -5,13 +5,13 @@ use aya_ebpf::btf_maps::lpm_trie::Key;
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use skep_abi::{Addr, ConnState, Counter, Direction, NatValue, Reason, Route, RouteKey, conn_flags, nat_flags};
-use skep_verdict::packet::{ETH_P_IP, ETH_P_IPV6, Icmp, Part};
+use skep_verdict::packet::{ETH_P_IP, ETH_P_IPV6, Icmp, Packet, Part};
 use skep_verdict::{conn, nat};
 
 use super::allocate::{self, allocate};
 use super::parse::parse;
 use super::scratch::{self, Scratch};
-use super::{PASS, SHOT, flow, forward, fragment, icmp};
+use super::{PASS, SHOT, flow, forward, fragment, icmp, overlay};
 use crate::action::{Packed, pack, unpack};
 use crate::skb::Skb;
 use crate::{maps, record};
@@ -39,12 +39,14 @@ fn run(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     if !parse(skb, v6) {
         return Ok(PASS);
     }
-    if s.packet.icmp() == Icmp::Link {
+    let tunnel = scratch::config()?.tunnel_ifindex;
+    if s.packet.icmp() == Icmp::Link || (tunnel != 0 && overlay::is_outer(&s.packet)) {
         return Ok(PASS);
     }
     s.now = flow::now();
     if s.packet.icmp() == Icmp::Error {
-        return unpack(icmp::error(skb));
+        let action = unpack(icmp::error(skb))?;
+        return if s.next_hop == Addr::NONE { stay(skb, s) } else { Ok(action) };
     }
     let known = s.packet.part as u8 == Part::Whole as u8 || fragment::resolve(&mut s.packet, Direction::Egress);
     s.key = nat::key(&s.packet);
@@ -72,7 +74,7 @@ fn try_open(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     let forwarded = skb.ingress_ifindex() != 0;
     if forwarded {
         if !leaves(skb, s)? {
-            return Ok(PASS);
+            return stay(skb, s);
         }
     } else if !clashes(s) {
         return Ok(PASS);
@@ -103,6 +105,18 @@ fn try_open(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     Ok(PASS)
 }
 
+/// A packet that keeps its addresses. The network between the nodes may know nothing of pods, whose packets to another node
+/// then go by the overlay as those to its pods do.
+#[inline(always)]
+fn stay(skb: Skb, s: &Scratch) -> Result<i32, Reason> {
+    let tunnel = scratch::config()?.tunnel_ifindex;
+    if tunnel == 0 || skb.ingress_ifindex() == 0 {
+        return Ok(PASS);
+    }
+    let overlaid = overlay::is_other_node(&s.packet.dst) && nat::is_local_pod(route(&s.packet.src));
+    if overlaid { overlay::send(tunnel) } else { Ok(PASS) }
+}
+
 /// Whether the packet is of a pod that speaks to somebody outside of the cluster, and first.
 #[inline(always)]
 fn leaves(skb: Skb, s: &Scratch) -> Result<bool, Reason> {
@@ -129,16 +143,26 @@ fn answers(skb: Skb, s: &Scratch) -> bool {
     flow.is_some_and(|flow| flow.flags & conn_flags::OUTBOUND == 0 && !conn::is_over(flow, &s.packet, s.now))
 }
 
+#[inline(always)]
+fn is_echo_request(packet: &Packet) -> bool {
+    packet.flags_or_type == if packet.v6 { 128 } else { 8 }
+}
+
 /// Whether the answers to a packet of the host would be taken for those of a flow that has been given the same port.
 #[inline(always)]
 fn clashes(s: &mut Scratch) -> bool {
+    // An answer to an echo keeps the number that it was asked with.
+    if s.packet.icmp() == Icmp::Echo && !is_echo_request(&s.packet) {
+        return false;
+    }
     s.other_key = nat::answer_key(&s.packet);
     // SAFETY: as in `leaves`.
     let holder = unsafe { maps::nat.get(&s.other_key) };
     holder.is_some_and(|holder| holder.flags & (nat_flags::FORWARD | nat_flags::SNAT) == nat_flags::SNAT)
 }
 
+/// What is known about an address.
 #[inline(always)]
-fn route(addr: &Addr) -> Option<&'static Route> {
+pub(crate) fn route(addr: &Addr) -> Option<&'static Route> {
     maps::routes.get(&Key::new(128, RouteKey { addr: *addr }))
 }

@@ -4,9 +4,9 @@ use aya_ebpf::bindings::{bpf_redir_neigh, bpf_redir_neigh__bindgen_ty_1};
 use aya_ebpf::helpers::bpf_redirect_neigh;
 use skep_abi::{Addr, Counter, NatValue, Reason, nat_flags};
 use skep_verdict::packet::{Bytes as _, Chunk, Packet};
-use skep_verdict::proto;
+use skep_verdict::{nat, proto};
 
-use super::{PASS, scratch};
+use super::{PASS, egress, overlay, scratch};
 use crate::action::{Packed, pack};
 use crate::record;
 use crate::skb::Skb;
@@ -32,7 +32,11 @@ fn try_ingress(skb: Skb, packet: &Packet, entry: &NatValue) -> Result<i32, Reaso
         return direct(skb, packet, &entry.dst);
     }
     rewrite(skb, packet, entry)?;
-    if turns_round(entry) { out(skb, packet) } else { Ok(PASS) }
+    if !turns_round(entry) {
+        return Ok(PASS);
+    }
+    hop(skb, packet)?;
+    send(skb, &entry.dst)
 }
 
 /// Whether packets of an entry go out of the interface that they came in by: to a backend of another node, or back from
@@ -59,14 +63,17 @@ pub(crate) fn rewrite(skb: Skb, packet: &Packet, entry: &NatValue) -> Result<(),
     Ok(())
 }
 
-/// Sends a packet out of the uplink to where the node's routes say.
+/// Sends a packet whose destination is now `dst`, and whose hop is counted, to where the node's routes say: out of the uplink,
+/// or by the overlay to a pod.
 #[inline(always)]
-pub(crate) fn out(skb: Skb, packet: &Packet) -> Result<i32, Reason> {
-    hop(skb, packet)?;
+pub(crate) fn send(skb: Skb, dst: &Addr) -> Result<i32, Reason> {
+    let config = scratch::config()?;
+    if config.tunnel_ifindex != 0 && nat::is_remote_pod(egress::route(dst)) {
+        return overlay::send(config.tunnel_ifindex);
+    }
     skb.mark_own();
-    let uplink = scratch::config()?.uplink_ifindex;
     // SAFETY: without parameters the helper looks up route and neighbour itself.
-    Ok(unsafe { bpf_redirect_neigh(uplink, core::ptr::null_mut(), 0, 0) } as i32)
+    Ok(unsafe { bpf_redirect_neigh(config.uplink_ifindex, core::ptr::null_mut(), 0, 0) } as i32)
 }
 
 /// Sends a packet as it is to a neighbour on the uplink.
@@ -75,13 +82,7 @@ fn direct(skb: Skb, packet: &Packet, node: &Addr) -> Result<i32, Reason> {
     hop(skb, packet)?;
     skb.mark_own();
     let uplink = scratch::config()?.uplink_ifindex;
-    let a = &node.0;
-    let words = [
-        u32::from_ne_bytes([a[0], a[1], a[2], a[3]]),
-        u32::from_ne_bytes([a[4], a[5], a[6], a[7]]),
-        u32::from_ne_bytes([a[8], a[9], a[10], a[11]]),
-        u32::from_ne_bytes([a[12], a[13], a[14], a[15]]),
-    ];
+    let words = words(node);
     let mut next = bpf_redir_neigh {
         nh_family: if packet.v6 { AF_INET6 } else { AF_INET },
         __bindgen_anon_1: bpf_redir_neigh__bindgen_ty_1 {
@@ -94,7 +95,7 @@ fn direct(skb: Skb, packet: &Packet, node: &Addr) -> Result<i32, Reason> {
 
 /// Counts the hop that the stack would have counted.
 #[inline(never)]
-fn hop(skb: Skb, packet: &Packet) -> Result<(), Reason> {
+pub(crate) fn hop(skb: Skb, packet: &Packet) -> Result<(), Reason> {
     if packet.v6 {
         let limit: Chunk<1> = skb.load(packet.l3 + 7).ok_or(Reason::Malformed)?;
         if limit[0] <= 1 {
@@ -110,4 +111,16 @@ fn hop(skb: Skb, packet: &Packet) -> Result<(), Reason> {
     let word = |[ttl, protocol]: [u8; 2]| u32::from_ne_bytes([ttl, protocol, 0, 0]);
     skb.l3_csum(packet.l3 + 10, word(old.0), word(new))?;
     skb.store(packet.l3 + 8, &[new[0]])
+}
+
+/// The words of an address as they lie in memory.
+#[inline(always)]
+pub(crate) fn words(addr: &Addr) -> [u32; 4] {
+    let a = &addr.0;
+    [
+        u32::from_ne_bytes([a[0], a[1], a[2], a[3]]),
+        u32::from_ne_bytes([a[4], a[5], a[6], a[7]]),
+        u32::from_ne_bytes([a[8], a[9], a[10], a[11]]),
+        u32::from_ne_bytes([a[12], a[13], a[14], a[15]]),
+    ]
 }

@@ -1,7 +1,7 @@
 //! ICMP errors: they belong to the flow of the packet that they quote, and are translated with it.
 
 use aya_ebpf::bindings::__sk_buff;
-use skep_abi::{NatValue, Reason};
+use skep_abi::{Addr, NatValue, Reason};
 use skep_verdict::packet::Packet;
 use skep_verdict::{nat, proto};
 
@@ -22,16 +22,33 @@ pub(crate) fn error(skb: Skb) -> Packed {
 #[inline(never)]
 pub extern "C" fn skep_uplink_error(skb: *mut __sk_buff) -> Packed {
     let Some(s) = scratch::again() else { return pack(Err(Reason::MapError)) };
-    pack(try_error(Skb(skb), s))
+    let skb = Skb(skb);
+    // Without a number beside the reason there is nothing that one outcome leaves unset.
+    if let Err(reason) = undo(skb, s) {
+        return pack(Err(reason));
+    }
+    if s.outside == 0 {
+        return pack(Ok(PASS));
+    }
+    if let Err(reason) = forward::hop(skb, &s.packet) {
+        return pack(Err(reason));
+    }
+    pack(forward::send(skb, &s.next_hop))
 }
 
-#[inline(always)]
-fn try_error(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
+/// Translates the error. `s.outside` is not 0 afterwards when it goes out of the uplink again. `s.next_hop` is where it
+/// goes to, or none when it belongs to no known flow.
+#[inline(never)]
+fn undo(skb: Skb, s: &mut Scratch) -> Result<(), Reason> {
+    s.outside = 0;
+    s.next_hop = Addr::NONE;
     if !parse::quoted(skb) {
-        return Ok(PASS);
+        return Ok(());
     }
     s.key = nat::answer_key(&s.quoted);
-    let Some(entry) = flow::quoted(s) else { return Ok(PASS) };
+    let Some(entry) = flow::quoted(s) else { return Ok(()) };
+    s.outside = u32::from(forward::turns_round(entry));
+    s.next_hop = entry.dst;
     rewrite(skb, &s.quoted, entry)?;
     // An error of the peer itself comes from what the peer is taken for; a router's keeps the router's address.
     if s.packet.src == s.quoted.dst {
@@ -40,7 +57,7 @@ fn try_error(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     if s.packet.dst != entry.dst {
         translate::packet(skb, &s.packet, Side::Destination, &entry.dst, 0)?;
     }
-    if forward::turns_round(entry) { forward::out(skb, &s.packet) } else { Ok(PASS) }
+    Ok(())
 }
 
 /// Undoes what was done to the quoted packet: `entry` says what its answers become.

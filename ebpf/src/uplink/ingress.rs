@@ -8,7 +8,7 @@ use skep_verdict::{nat, proto};
 
 use super::parse::parse;
 use super::scratch::{self, Scratch};
-use super::{PASS, SHOT, flow, forward, fragment, icmp, neighbour, service};
+use super::{PASS, SHOT, flow, forward, fragment, icmp, neighbour, overlay, service};
 use crate::action::{Packed, pack, unpack};
 use crate::pod::refuse;
 use crate::skb::Skb;
@@ -55,6 +55,9 @@ fn try_run(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
         Icmp::Link => return unpack(neighbour::solicitation(skb, s)),
         Icmp::Other => return Ok(PASS),
         _ => {}
+    }
+    if scratch::config()?.tunnel_ifindex != 0 && overlay::is_outer(&s.packet) {
+        return Ok(PASS);
     }
     s.now = flow::now();
     if s.packet.icmp() == Icmp::Error {

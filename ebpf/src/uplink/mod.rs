@@ -19,6 +19,7 @@ mod fragment;
 mod icmp;
 mod ingress;
 mod neighbour;
+mod overlay;
 mod parse;
 mod scratch;
 mod service;

@@ -27,9 +27,9 @@ pub(crate) struct Scratch {
     pub(crate) other: NatValue,
     /// The time, nanoseconds of the boot-time clock.
     pub(crate) now: u64,
-    /// The node behind which the chosen backend is; none when it is this one.
+    /// The node behind which the chosen backend is, none when it is this one; where a packet goes from here.
     pub(crate) next_hop: Addr,
-    /// Not 0 when the chosen backend is outside of the cluster.
+    /// Not 0 when the chosen backend is outside of the cluster, or an ICMP error goes out of the uplink again.
     pub(crate) outside: u32,
     pub(crate) pad: u32,
 }

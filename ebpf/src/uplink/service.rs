@@ -18,7 +18,7 @@ use crate::skb::Skb;
 use crate::{maps, record, select};
 
 /// Backends that are tried before a source collision is given up on.
-const COLLISION_TRIES: u32 = 2;
+const COLLISION_TRIES: u32 = 4;
 
 /// Slots that are looked at for a backend of this node when another node has chosen one.
 const LOCAL_TRIES: u32 = 8;
@@ -120,7 +120,8 @@ fn try_choose(s: &mut Scratch, frontend: &Frontend) -> Result<i32, Reason> {
         if written == Written::Failed as u32 {
             return Err(Reason::MapError);
         }
-        seed = Seed(seed.0.wrapping_add(0x9e37_79b9));
+        // The next slot.
+        seed = Seed(seed.0.wrapping_add(u32::MAX / frontend.count + 1));
     }
     if s.next_hop == Addr::NONE {
         return Err(Reason::SourceCollision);

@@ -238,6 +238,12 @@ pub fn is_local_pod(source: Option<&Route>) -> bool {
     source.is_some_and(|route| route.flags & route_flags::LOCAL_PODS != 0)
 }
 
+/// Whether a destination is a pod of another node.
+#[inline(always)]
+pub fn is_remote_pod(destination: Option<&Route>) -> bool {
+    destination.is_some_and(|route| route.flags & route_flags::REMOTE_PODS != 0)
+}
+
 /// Whether a destination is reached with a pod's own address: another pod, or a range that is told apart.
 #[inline(always)]
 pub fn keeps_source(destination: Option<&Route>) -> bool {

@@ -10,7 +10,7 @@ use crate::pins::{Hook, Pins, Role};
 use crate::programs::{ProgramInfo, Programs};
 use crate::sys::{AttachType, Target};
 use crate::trial::{self, Trial};
-use crate::{Error, Events, Maps, bpffs, clsact, interface, layout, link};
+use crate::{Error, Events, Maps, NatSweeper, bpffs, clsact, interface, layout, link};
 
 /// What [`Dataplane::open`] needs to know.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +21,10 @@ pub struct Options {
     pub cgroup: Option<PathBuf>,
     /// Index of the interface that leads to other nodes and out of the cluster; without one nothing comes in from outside.
     pub uplink: Option<u32>,
-    /// Written to the `config` map before any program runs. What it says about the uplink's index and link-layer address
-    /// is filled in.
+    /// Index of the overlay's interface, by which packets reach pods of other nodes; without one routes are direct. It needs
+    /// an uplink.
+    pub overlay: Option<u32>,
+    /// Written to the `config` map before any program runs. What it says about uplink and overlay is filled in.
     pub config: Config,
 }
 
@@ -54,7 +56,11 @@ impl Dataplane {
         pins.create()?;
         layout::check(&pins)?;
         let features = object::features()?;
-        let wanted = Wanted { sockets: options.cgroup.is_some(), uplink: options.uplink.is_some() };
+        let wanted = Wanted {
+            sockets: options.cgroup.is_some(),
+            uplink: options.uplink.is_some(),
+            overlay: options.overlay.is_some(),
+        };
         let programs = Programs::open(&pins, features, wanted)?;
         let maps = Maps::open(&options.bpf_dir)?;
         let mut config = options.config;
@@ -62,10 +68,12 @@ impl Dataplane {
             Some(ifindex) => (ifindex, interface::mac(ifindex)?),
             None => (0, [0; 6]),
         };
+        config.tunnel_ifindex = options.overlay.unwrap_or(0);
         maps.config.set(&config)?;
         let dataplane = Self { maps, pins, features, programs };
         dataplane.adopt_pods()?;
-        dataplane.attach_uplink(options.uplink)?;
+        dataplane.attach_only(Role::Uplink, options.uplink)?;
+        dataplane.attach_only(Role::Overlay, options.overlay)?;
         match &options.cgroup {
             Some(cgroup) => dataplane.attach_socket_hooks(cgroup)?,
             None => dataplane.detach_socket_hooks()?,
@@ -117,6 +125,15 @@ impl Dataplane {
         trial::run(self.programs.classifiers().get(name)?, name, packet, repeat)
     }
 
+    /// What removes translations that are over.
+    ///
+    /// # Errors
+    ///
+    /// When the map cannot be opened.
+    pub fn nat_sweeper(&self) -> Result<NatSweeper, Error> {
+        NatSweeper::open(&self.pins)
+    }
+
     /// A reader of flow events.
     ///
     /// # Errors
@@ -149,14 +166,14 @@ impl Dataplane {
         Ok(())
     }
 
-    /// Puts the programs on the uplink, and takes them off what was one before.
-    fn attach_uplink(&self, uplink: Option<u32>) -> Result<(), Error> {
-        if let Some(ifindex) = uplink {
-            self.attach_interface(Role::Uplink, &interface::name(ifindex)?, ifindex)?;
+    /// Puts the programs on the one interface of a role, and takes them off what was one before.
+    fn attach_only(&self, role: Role, ifindex: Option<u32>) -> Result<(), Error> {
+        if let Some(ifindex) = ifindex {
+            self.attach_interface(role, &interface::name(ifindex)?, ifindex)?;
         }
-        for (ifindex, hook) in self.pins.interface_links(Role::Uplink)? {
-            if Some(ifindex) != uplink {
-                link::remove(&self.pins.link(Role::Uplink, ifindex, hook))?;
+        for (other, hook) in self.pins.interface_links(role)? {
+            if Some(other) != ifindex {
+                link::remove(&self.pins.link(role, other, hook))?;
             }
         }
         Ok(())

@@ -10,6 +10,8 @@
 //! BPF_DIR/v1/links/pod-7-to
 //! BPF_DIR/v1/links/uplink-2-from     hooks on the interface that leads to other nodes and out of the cluster
 //! BPF_DIR/v1/links/uplink-2-to
+//! BPF_DIR/v1/links/overlay-3-from    hooks on the interface that leads to pods of other nodes
+//! BPF_DIR/v1/links/overlay-3-to
 //! BPF_DIR/v1/programs-HASH/skep_from_pod ...   programs of the kernel object with this hash, by name
 //! ```
 //!
@@ -28,6 +30,7 @@ mod interface;
 mod layout;
 mod link;
 mod maps;
+mod nat;
 mod object;
 mod pins;
 mod prefix_table;
@@ -43,6 +46,7 @@ pub use drops::{DropCounters, DropTotal};
 pub use error::Error;
 pub use events::Events;
 pub use maps::{MapUse, Maps};
+pub use nat::{NatSweeper, Swept};
 pub use object::Features;
 pub use prefix_table::PrefixTable;
 pub use programs::ProgramInfo;

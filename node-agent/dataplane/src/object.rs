@@ -55,6 +55,11 @@ pub(crate) const FROM_UPLINK: &str = "skep_from_uplink";
 /// Name of the program for packets that leave by the uplink.
 pub(crate) const TO_UPLINK: &str = "skep_to_uplink";
 
+/// Name of the program for packets that come by the overlay.
+pub(crate) const FROM_OVERLAY: &str = "skep_from_overlay";
+/// Name of the program for packets that leave by the overlay.
+pub(crate) const TO_OVERLAY: &str = "skep_to_overlay";
+
 /// Which programs are needed beside those of pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
@@ -62,6 +67,8 @@ pub(crate) struct Wanted {
     pub(crate) sockets: bool,
     /// Those of the uplink.
     pub(crate) uplink: bool,
+    /// Those of the overlay.
+    pub(crate) overlay: bool,
 }
 
 /// What the kernel can do beyond the minimum.
@@ -135,7 +142,8 @@ fn load_program(object: &mut Ebpf, name: &'static str) -> Result<(), Error> {
 /// Names of the tc programs that are needed.
 pub(crate) fn classifier_names(wanted: Wanted) -> impl Iterator<Item = &'static str> {
     let uplink = [FROM_UPLINK, TO_UPLINK].into_iter().filter(move |_| wanted.uplink);
-    [FROM_POD, TO_POD].into_iter().chain(uplink)
+    let overlay = [FROM_OVERLAY, TO_OVERLAY].into_iter().filter(move |_| wanted.overlay);
+    [FROM_POD, TO_POD].into_iter().chain(uplink).chain(overlay)
 }
 
 /// Names of all programs that are needed.

@@ -3,7 +3,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::object::{FROM_POD, FROM_UPLINK, OBJECT_HASH, TO_POD, TO_UPLINK};
+use crate::object::{FROM_OVERLAY, FROM_POD, FROM_UPLINK, OBJECT_HASH, TO_OVERLAY, TO_POD, TO_UPLINK};
 
 /// What the names of directories of programs begin with.
 const PROGRAMS: &str = "programs-";
@@ -41,6 +41,8 @@ pub(crate) enum Role {
     Pod,
     /// The interface that leads to other nodes and out of the cluster.
     Uplink,
+    /// The interface of the overlay.
+    Overlay,
 }
 
 impl Role {
@@ -49,6 +51,7 @@ impl Role {
         match self {
             Self::Pod => "pod-",
             Self::Uplink => "uplink-",
+            Self::Overlay => "overlay-",
         }
     }
 
@@ -59,6 +62,8 @@ impl Role {
             (Self::Pod, Hook::To) => TO_POD,
             (Self::Uplink, Hook::From) => FROM_UPLINK,
             (Self::Uplink, Hook::To) => TO_UPLINK,
+            (Self::Overlay, Hook::From) => FROM_OVERLAY,
+            (Self::Overlay, Hook::To) => TO_OVERLAY,
         }
     }
 }

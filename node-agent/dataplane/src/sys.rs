@@ -15,6 +15,7 @@ use nix::libc;
 const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+const BPF_MAP_LOOKUP_BATCH: libc::c_int = 24;
 const BPF_MAP_UPDATE_BATCH: libc::c_int = 26;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
@@ -239,3 +240,51 @@ pub(crate) fn map_update_batch<K: aya::Pod, V: aya::Pod>(map: BorrowedFd<'_>, ke
 
 /// `ENOTSUPP` of the kernel's own `errno.h`.
 const ENOTSUPP: i32 = 524;
+
+/// Where a walk over a hash map goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Position {
+    /// At the beginning.
+    Start,
+    /// At this bucket.
+    At(u32),
+    /// Nowhere: it has seen everything.
+    End,
+}
+
+/// Reads entries of a hash map, as many as there is room for in both slices, and says how many they are (Linux 5.6).
+///
+/// Entries that come or go meanwhile may be among them or not. `K` and `V` are as long as the map's keys and values.
+///
+/// # Errors
+///
+/// `ENOSPC` when there is no room for the entries of one bucket.
+pub(crate) fn lookup_batch<K: aya::Pod, V: aya::Pod>(
+    map: BorrowedFd<'_>,
+    position: &mut Position,
+    keys: &mut [K],
+    values: &mut [V],
+) -> io::Result<usize> {
+    let mut next = 0_u32;
+    let in_batch = match position {
+        Position::Start => 0,
+        Position::At(bucket) => std::ptr::from_ref(bucket) as u64,
+        Position::End => return Ok(0),
+    };
+    let mut attr = BatchAttr {
+        in_batch,
+        out_batch: std::ptr::from_mut(&mut next) as u64,
+        keys: keys.as_mut_ptr() as u64,
+        values: values.as_mut_ptr() as u64,
+        count: keys.len().min(values.len()) as u32,
+        map_fd: raw(map),
+        elem_flags: 0,
+        flags: 0,
+    };
+    match bpf(BPF_MAP_LOOKUP_BATCH, &mut attr) {
+        Ok(_) => *position = Position::At(next),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => *position = Position::End,
+        Err(error) => return Err(error),
+    }
+    Ok(attr.count as usize)
+}

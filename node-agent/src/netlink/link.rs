@@ -2,8 +2,8 @@ use std::fmt;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use futures_util::TryStreamExt as _;
-use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage};
-use rtnetlink::{LinkBridge, LinkDummy, LinkMessageBuilder, LinkUnspec, LinkVeth};
+use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkFlags, LinkMessage};
+use rtnetlink::{LinkBridge, LinkDummy, LinkMessageBuilder, LinkUnspec, LinkVeth, LinkVxlan};
 
 use super::{Netlink, NetlinkError, not_found};
 
@@ -65,6 +65,27 @@ impl Netlink {
             .build();
         let failed = NetlinkError::of(|| format!("create interface {} with peer {}", pair.host, pair.peer));
         self.handle.link().add(message).execute().await.map_err(failed)
+    }
+
+    /// Makes a VXLAN interface whose packets say themselves where they go (`external`), on this UDP port, or takes the one
+    /// of that name; sets its MTU, turns neighbour discovery off on it, and brings it up. Gives its index.
+    ///
+    /// # Errors
+    /// [`NetlinkError`].
+    pub async fn ensure_overlay(&self, name: &str, port: u16, mtu: u32) -> Result<u32, NetlinkError> {
+        let failed = || NetlinkError::of(|| format!("create interface {name}"));
+        if self.link(name).await?.is_none() {
+            let message = LinkMessageBuilder::<LinkVxlan>::new(name).collect_metadata(true).port(port).build();
+            self.handle.link().add(message).execute().await.map_err(failed())?;
+        }
+        let missing = || rtnetlink::Error::RequestFailed;
+        let index = self.link(name).await?.ok_or_else(|| failed()(missing()))?.index;
+        let mut message = LinkUnspec::new_with_index(index).mtu(mtu).up().build();
+        message.header.flags |= LinkFlags::Noarp;
+        message.header.change_mask |= LinkFlags::Noarp;
+        let failed = NetlinkError::of(|| format!("set up interface {name}"));
+        self.handle.link().change(message).set_flags(ACKNOWLEDGED).execute().await.map_err(failed)?;
+        Ok(index)
     }
 
     /// Makes an interface that leads nowhere, down: something to have addresses of the node on. It is a dummy, or where the

@@ -46,9 +46,3 @@ fn without_an_uplink_the_programs_of_an_earlier_one_go() {
     lan.nodes[0].restart();
     lan.client.ask(lan.node_port(0, false)).unwrap();
 }
-
-#[test]
-fn tmp_programs() {
-    let Some(lan) = Lan::new(0) else { return };
-    println!("{:#?}", lan.nodes[0].dataplane.programs());
-}

@@ -59,6 +59,15 @@ impl Lan {
     }
 
     pub(crate) fn with(change: impl Fn(&mut Config)) -> Option<Self> {
+        Self::build(false, change)
+    }
+
+    /// With an overlay between the nodes.
+    pub(crate) fn overlaid(flags: u32) -> Option<Self> {
+        Self::build(true, |config| config.flags = flags)
+    }
+
+    fn build(overlay: bool, change: impl Fn(&mut Config)) -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
             println!("skipped: needs root for BPF programs and namespaces");
             return None;
@@ -78,6 +87,10 @@ impl Lan {
                 machine.sysctl(sysctl, "1");
             }
             plug(&switch, &machine, if number == 1 { "node1" } else { "node2" }, number);
+            if overlay {
+                machine.ip(&format!("link add skep_vxlan type vxlan external dstport {}", skep_abi::OVERLAY_PORT));
+                machine.ip("link set skep_vxlan mtu 1430 arp off up");
+            }
             let mut config = Config {
                 version: skep_abi::VERSION,
                 node_addr4: machine.addrs[0].into(),
@@ -92,6 +105,7 @@ impl Lan {
             let options = Options {
                 bpf_dir: dir.path().join(format!("node{number}")),
                 uplink: Some(machine.ifindex("eth0")),
+                overlay: overlay.then(|| machine.ifindex("skep_vxlan")),
                 config,
                 ..Options::default()
             };
@@ -189,7 +203,12 @@ impl Node {
                 if i != own {
                     let family = if v6 == 1 { "-6 " } else { "" };
                     let len = if v6 == 1 { 64 } else { 24 };
-                    self.machine.ip(&format!("{family}route add {range}/{len} via {addr}"));
+                    let source = self.machine.addr(v6 == 1);
+                    let way = match self.options.overlay {
+                        Some(_) => format!("dev skep_vxlan src {source}"),
+                        None => format!("via {addr}"),
+                    };
+                    self.machine.ip(&format!("{family}route add {range}/{len} {way}"));
                 }
             }
         }
@@ -211,10 +230,11 @@ impl Node {
         let outside = &self.machine;
         outside.ip(&format!("link add {host} address {outer} type veth peer name eth0 address {inner} netns {thread}"));
         outside.run(move || std::fs::write(format!("/proc/sys/net/ipv6/conf/{host}/accept_dad"), "0").unwrap());
-        outside.ip(&format!("link set {host} up"));
+        let mtu = if self.options.overlay.is_some() { 1430 } else { 1500 };
+        outside.ip(&format!("link set {host} mtu {mtu} up"));
         pod.sysctl("ipv6/conf/eth0/accept_dad", "0");
         for args in [
-            "link set eth0 up".to_owned(),
+            format!("link set eth0 mtu {mtu} up"),
             format!("addr add {addr4}/32 dev eth0"),
             format!("addr add {addr6}/128 dev eth0 nodad"),
             format!("neigh add 169.254.1.1 lladdr {outer} dev eth0 nud permanent"),

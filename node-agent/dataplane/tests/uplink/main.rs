@@ -16,5 +16,7 @@ mod local;
 mod machine;
 mod masquerade;
 mod neighbour;
+mod overlay;
 mod ports;
 mod service;
+mod sweep;

@@ -1,0 +1,190 @@
+//! The programs on the overlay's interface, by which packets to pods of other nodes leave where the network between the nodes
+//! knows nothing of pods.
+//!
+//! ```text
+//! to overlay:    the node behind which the destination is becomes the remote side of the tunnel
+//! from overlay:  the source must be behind the node that sent it -> known flow (answers of backends elsewhere) -> stack
+//! ```
+//!
+//! The tunnel's number (VNI) is the lower half of the source pod's identity, for those who watch the wire.
+
+use aya_ebpf::bindings::{
+    BPF_F_TUNINFO_IPV6, BPF_F_ZERO_CSUM_TX, bpf_tunnel_key, bpf_tunnel_key__bindgen_ty_1, bpf_tunnel_key__bindgen_ty_2,
+    bpf_tunnel_key__bindgen_ty_3,
+};
+use aya_ebpf::helpers::{bpf_redirect, bpf_skb_get_tunnel_key, bpf_skb_set_tunnel_key};
+use aya_ebpf::macros::classifier;
+use aya_ebpf::programs::TcContext;
+use skep_abi::{Addr, Counter, Direction, OVERLAY_PORT, Reason, node_addr_flags, route_flags};
+use skep_verdict::packet::{ETH_P_IP, ETH_P_IPV6, Icmp, Packet, Part};
+use skep_verdict::{nat, proto};
+
+use super::parse::parse;
+use super::scratch::{self, Scratch};
+use super::{PASS, SHOT, egress, flow, forward, fragment, icmp};
+use crate::action::{Packed, pack, unpack};
+use crate::skb::Skb;
+use crate::{maps, record};
+
+/// Bits of a tunnel's number.
+const NUMBER: u64 = 0x00ff_ffff;
+
+#[classifier]
+pub(crate) fn skep_to_overlay(ctx: TcContext) -> i32 {
+    let skb = Skb(ctx.skb.skb);
+    let Some(s) = scratch::get() else { return SHOT };
+    match unpack(leave(skb, s)) {
+        Ok(action) => action,
+        Err(reason) => scratch::dropped(skb, s, Direction::Egress, reason),
+    }
+}
+
+#[inline(never)]
+fn leave(skb: Skb, s: &mut Scratch) -> Packed {
+    pack(try_leave(skb, s))
+}
+
+#[inline(always)]
+fn try_leave(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
+    // A packet that was sent here by another of these programs.
+    skb.take_own();
+    let v6 = match skb.ethertype() {
+        ETH_P_IP => false,
+        ETH_P_IPV6 => true,
+        // Nobody is there to answer.
+        _ => return Ok(SHOT),
+    };
+    if !parse(skb, v6) {
+        return Err(Reason::Malformed);
+    }
+    if s.packet.icmp() == Icmp::Link || s.packet.dst.0[0] == 0xff {
+        return Ok(SHOT);
+    }
+    s.next_hop = Addr::NONE;
+    if let Some(route) = egress::route(&s.packet.dst) {
+        if route.flags & route_flags::REMOTE_PODS != 0 {
+            s.next_hop = route.node;
+        }
+    } else if is_other_node(&s.packet.dst) {
+        s.next_hop = s.packet.dst;
+    }
+    if s.next_hop == Addr::NONE {
+        return Err(Reason::NoRoute);
+    }
+    // SAFETY: entries of a map without preallocation are freed only after a grace period that outlasts the program.
+    let identity = unsafe { maps::identities.get(&s.packet.src) }.copied().unwrap_or(0);
+    let v6 = !s.next_hop.is_v4();
+    let words = forward::words(&s.next_hop);
+    let mut key = bpf_tunnel_key {
+        tunnel_id: (identity & NUMBER) as u32,
+        __bindgen_anon_1: bpf_tunnel_key__bindgen_ty_1 {
+            // An IPv4 address is in host byte order here.
+            remote_ipv6: if v6 { words } else { [u32::from_be(words[3]), 0, 0, 0] },
+        },
+        tunnel_tos: 0,
+        tunnel_ttl: 64,
+        __bindgen_anon_2: bpf_tunnel_key__bindgen_ty_2 { tunnel_ext: 0 },
+        tunnel_label: 0,
+        __bindgen_anon_3: bpf_tunnel_key__bindgen_ty_3 { local_ipv6: [0; 4] },
+    };
+    // IPv6 does not do without the outer checksum.
+    let flags = if v6 { BPF_F_TUNINFO_IPV6 } else { BPF_F_ZERO_CSUM_TX };
+    // SAFETY: the helper reads as many bytes as it is told to.
+    let set = unsafe { bpf_skb_set_tunnel_key(skb.0, &raw mut key, size_of::<bpf_tunnel_key>() as u32, flags.into()) };
+    if set != 0 {
+        return Err(Reason::MapError);
+    }
+    record::tally(Counter::Encapsulated);
+    Ok(PASS)
+}
+
+#[classifier]
+pub(crate) fn skep_from_overlay(ctx: TcContext) -> i32 {
+    let skb = Skb(ctx.skb.skb);
+    let Some(s) = scratch::get() else { return SHOT };
+    match unpack(arrive(skb, s)) {
+        Ok(action) => action,
+        Err(reason) => scratch::dropped(skb, s, Direction::Ingress, reason),
+    }
+}
+
+#[inline(never)]
+fn arrive(skb: Skb, s: &mut Scratch) -> Packed {
+    pack(try_arrive(skb, s))
+}
+
+#[inline(always)]
+fn try_arrive(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
+    let v6 = match skb.ethertype() {
+        ETH_P_IP => false,
+        ETH_P_IPV6 => true,
+        _ => return Ok(SHOT),
+    };
+    // The sender cannot know this interface's link-layer address.
+    skb.take_for_host()?;
+    if !parse(skb, v6) {
+        return Err(Reason::Malformed);
+    }
+    check_source(skb, s)?;
+    record::tally(Counter::Decapsulated);
+    s.now = flow::now();
+    match s.packet.icmp() {
+        Icmp::Error => return unpack(icmp::error(skb)),
+        Icmp::Link => return Ok(SHOT),
+        _ => {}
+    }
+    if s.packet.part as u8 != Part::Whole as u8 && !fragment::resolve(&mut s.packet, Direction::Ingress) {
+        return Ok(PASS);
+    }
+    s.key = nat::key(&s.packet);
+    match flow::find(s) {
+        Some(entry) => unpack(forward::ingress(skb, &s.packet, entry)),
+        None => Ok(PASS),
+    }
+}
+
+/// A pod's address must come from the node that the pod is behind.
+#[inline(never)]
+fn check_source(skb: Skb, s: &Scratch) -> Result<(), Reason> {
+    let Some(route) = egress::route(&s.packet.src) else { return Ok(()) };
+    if route.flags & route_flags::LOCAL_PODS != 0 {
+        return Err(Reason::SpoofedSource);
+    }
+    if route.flags & route_flags::REMOTE_PODS == 0 {
+        return Ok(());
+    }
+    let v6 = !route.node.is_v4();
+    let flags = if v6 { BPF_F_TUNINFO_IPV6 } else { 0 };
+    // SAFETY: zeroes are a valid key, and the helper writes as many bytes as it is told to.
+    let (got, key) = unsafe {
+        let mut key = core::mem::zeroed::<bpf_tunnel_key>();
+        let got = bpf_skb_get_tunnel_key(skb.0, &raw mut key, size_of::<bpf_tunnel_key>() as u32, flags.into());
+        (got, key)
+    };
+    // SAFETY: every form of the union is plain words.
+    let remote = unsafe { key.__bindgen_anon_1.remote_ipv6 };
+    let node = forward::words(&route.node);
+    let same = if v6 { remote == node } else { remote[0] == u32::from_be(node[3]) };
+    if got == 0 && same { Ok(()) } else { Err(Reason::SpoofedSource) }
+}
+
+/// Whether a packet is one of the overlay's own, between nodes.
+#[inline(always)]
+pub(crate) fn is_outer(packet: &Packet) -> bool {
+    packet.proto == proto::UDP && packet.dst_port_be == OVERLAY_PORT.to_be()
+}
+
+/// Sends a packet out of the overlay's interface.
+#[inline(always)]
+pub(crate) fn send(tunnel_ifindex: u32) -> Result<i32, Reason> {
+    // SAFETY: plain values.
+    Ok(unsafe { bpf_redirect(tunnel_ifindex, 0) } as i32)
+}
+
+/// Whether an address is that of another node.
+#[inline(always)]
+pub(crate) fn is_other_node(addr: &Addr) -> bool {
+    // SAFETY: as in `try_leave`.
+    let node = unsafe { maps::node_addrs.get(addr) };
+    node.is_some_and(|node| node.flags & (node_addr_flags::LOCAL | node_addr_flags::HOST_ONLY) == 0)
+}
