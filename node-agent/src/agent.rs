@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use crate::cni::{self, Adopted, Endpoints, Journal, NodeNetwork, PodFacts, PodLookup};
-use crate::config::Config;
+use crate::config::{Config, Routing};
 use crate::dataplane::{self, Dataplane, Start};
 use crate::dns::{self, Dns, Feed, SettingsWatch, SharedZone};
 use crate::local_api::LocalApi;
@@ -24,6 +24,7 @@ use crate::netlink::Netlink;
 use crate::node_status::NodeReporter;
 use crate::pods::{Pods, PodsConfig};
 use crate::tls::Pki;
+use crate::uplink::Announcer;
 use crate::upstream::{self, Session, StreamState, Upstream};
 use crate::{local_api, memory, node_api, node_server, stale_sockets, uplink};
 
@@ -55,14 +56,25 @@ impl Agent {
         let upstream = Upstream::new(&config.node_name, &config.control, &pki)?;
 
         let netlink = Netlink::open().context("netlink socket")?;
-        let network = NodeNetwork::prepare(netlink.clone(), &config).await?;
+        let mut network = NodeNetwork::prepare(netlink.clone(), &config).await?;
+        let overlay = match config.routing {
+            Routing::Direct => {
+                uplink::remove_overlay(&netlink).await?;
+                None
+            }
+            Routing::Vxlan => {
+                let (index, mtu) = uplink::prepare_overlay(&netlink, network.mtu, &config.node_address).await?;
+                network.mtu = mtu;
+                Some(index)
+            }
+        };
         let in_use = !netlink.links_with_prefix(cni::HOST_PREFIX).await?.is_empty();
         let journal = Journal::open(&config.state_dir, in_use)?;
         let (endpoints, adopted) = Endpoints::adopt(journal.clone(), network.clone()).await?;
         let uplink = uplink::find(&netlink, &config).await?;
         let zone = SharedZone::default();
         let feed = (!config.dns.no_cluster_dns).then(|| Feed::new(zone.clone()));
-        let (dataplane, programs, flow_events) = start_dataplane(&config, uplink, endpoints, feed).await?;
+        let (dataplane, programs, flow_events) = start_dataplane(&config, uplink, overlay, endpoints, feed).await?;
         // Relocation against the kernel's type information took tens of megabytes for a moment.
         memory::give_back();
 
@@ -75,8 +87,17 @@ impl Agent {
 
         let flows = dataplane::follow_flows(flow_events, dataplane.clone()).context("flow records")?;
         let source = network.clone();
-        tokio::spawn(dataplane::keep_routes(dataplane.clone(), netlink, move |ipv4| source.source(ipv4)));
+        tokio::spawn(dataplane::keep_routes(dataplane.clone(), netlink.clone(), overlay, move |ipv4| {
+            source.source(ipv4)
+        }));
         tokio::spawn(dataplane::keep_health_checks(dataplane.clone()));
+        let nat = uplink::collect_nat(&programs).context("translations at the uplink")?;
+        if let Some(uplink) = uplink
+            && let Some(link) = netlink.link_by_index(uplink).await?
+        {
+            let announcer = Announcer::open(uplink, link.mac).context("announcements on the uplink")?;
+            tokio::spawn(dataplane::keep_announced(dataplane.clone(), announcer));
+        }
         tokio::spawn(dataplane::end_stale_sockets(dataplane.clone(), programs, journal.clone()));
 
         let reporter = NodeReporter::new(Arc::clone(&config), pods.clone(), dataplane.clone(), journal.clone());
@@ -109,6 +130,7 @@ impl Agent {
             dataplane: dataplane.clone(),
             journal,
             flows,
+            nat,
             dns,
         };
         local_api::serve(&config.local_api_socket(), api).context("local API socket")?;
@@ -140,6 +162,7 @@ fn lock(run_dir: &Path) -> anyhow::Result<Flock<File>> {
 async fn start_dataplane(
     config: &Config,
     uplink: Option<u32>,
+    overlay: Option<u32>,
     endpoints: Vec<(LocalEndpoint, String)>,
     dns: Option<Feed>,
 ) -> anyhow::Result<(Dataplane, Arc<skep_dataplane::Dataplane>, Events)> {
@@ -160,7 +183,7 @@ async fn start_dataplane(
             ..skep_abi::Config::default()
         },
         uplink,
-        overlay: None,
+        overlay,
     };
     let node = config.node_name.clone();
     let no_masquerade = config.no_masquerade_cidr.clone();

@@ -99,6 +99,10 @@ pub struct Config {
     #[arg(long, value_name = "MODE", default_value = "snat")]
     pub external_mode: ExternalMode,
 
+    /// How packets reach the pods of other nodes. Must be the same on every node.
+    #[arg(long, value_name = "WAY", default_value = "direct")]
+    pub routing: Routing,
+
     /// Directory for container logs.
     #[arg(long, value_name = "DIR", default_value = "/var/log/pods")]
     pub pod_log_dir: PathBuf,
@@ -115,6 +119,15 @@ pub enum ExternalMode {
     Snat,
     /// As it is; the other node answers the client itself (direct server return).
     Dsr,
+}
+
+/// How packets reach the pods of other nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Routing {
+    /// By the other node's address, on the network that the nodes share.
+    Direct,
+    /// In VXLAN packets between the nodes: the network need not know pods' addresses.
+    Vxlan,
 }
 
 /// A range of ports, both ends in it.

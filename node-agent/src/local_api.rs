@@ -15,6 +15,8 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use skep_agent_core::ipam::Allocation;
+use skep_dataplane::Swept;
+use tokio::sync::watch;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::BroadcastStream;
 use tracing::warn;
@@ -41,6 +43,8 @@ pub struct LocalApi {
     pub journal: Journal,
     /// Flow records.
     pub flows: FlowStream,
+    /// How full the map of translations at the uplink is.
+    pub nat: watch::Receiver<Swept>,
     /// Cluster DNS.
     pub dns: Dns,
 }
@@ -55,8 +59,17 @@ struct Status {
     pod_stream: StreamStatus,
     dataplane_stream: StreamStatus,
     dataplane: DataplaneStatus,
+    nat: NatStatus,
     dns: DnsStatus,
     endpoints: Vec<Allocation>,
+}
+
+/// Translations at the uplink, as of the last sweep.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NatStatus {
+    entries: usize,
+    capacity: usize,
 }
 
 /// Listens on `socket` for ever.
@@ -88,6 +101,10 @@ pub fn serve(socket: &Path, api: LocalApi) -> io::Result<()> {
 }
 
 async fn status(State(api): State<LocalApi>) -> Response {
+    let nat = {
+        let swept = api.nat.borrow();
+        NatStatus { entries: swept.entries, capacity: swept.capacity }
+    };
     let status = Status {
         node: api.node,
         version: env!("CARGO_PKG_VERSION"),
@@ -95,6 +112,7 @@ async fn status(State(api): State<LocalApi>) -> Response {
         pod_stream: api.pods.get(),
         dataplane_stream: api.dataplane_stream.get(),
         dataplane: api.dataplane.status(),
+        nat,
         dns: api.dns.status(),
         endpoints: api.journal.read(|ipam| ipam.allocations().cloned().collect()).await,
     };

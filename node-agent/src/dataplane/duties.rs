@@ -11,6 +11,7 @@ use super::Dataplane;
 use crate::cni::Journal;
 use crate::health_check::{self, HealthCheck, HealthChecks};
 use crate::stale_sockets;
+use crate::uplink::{self, Announcer};
 
 /// Answers at health check node ports as the objects ask for, for ever.
 pub async fn keep_health_checks(dataplane: Dataplane) {
@@ -24,6 +25,25 @@ pub async fn keep_health_checks(dataplane: Dataplane) {
             (check.port, HealthCheck { service, local_endpoints: check.local_endpoints })
         });
         wanted.send_replace(checks.collect());
+        if duties.changed().await.is_err() {
+            keeper.abort();
+            return;
+        }
+    }
+}
+
+/// Tells everybody on the uplink of the load balancer addresses that this node begins to answer for, for ever.
+pub async fn keep_announced(dataplane: Dataplane, announcer: Announcer) {
+    let mut duties = dataplane.watch_duties();
+    let (wanted, watched) = watch::channel(BTreeSet::new());
+    let keeper = tokio::spawn(uplink::keep_announced(announcer, watched));
+    loop {
+        let announced = duties.borrow_and_update().announced.clone();
+        wanted.send_if_modified(|known| {
+            let news = *known != announced;
+            *known = announced;
+            news
+        });
         if duties.changed().await.is_err() {
             keeper.abort();
             return;

@@ -21,18 +21,19 @@ pub(super) struct WantedRoutes {
     pub(super) complete: bool,
 }
 
-/// Keeps the routes to the pods of other nodes at what the index asks for, for ever. `source` gives this node's address of
-/// a family, for the connections that the node itself opens.
+/// Keeps the routes to the pods of other nodes at what the index asks for, for ever: by the nodes' addresses, or by the
+/// interface of an `overlay`. `source` gives this node's address of a family, for the connections that the node itself opens.
 pub async fn keep_routes(
     dataplane: Dataplane,
     netlink: Netlink,
+    overlay: Option<u32>,
     source: impl Fn(bool) -> Option<IpAddr> + Send + 'static,
 ) {
     let mut wanted = dataplane.routes();
     let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
     loop {
         let now = wanted.borrow_and_update().clone();
-        let wait = match reconcile(&netlink, &now, &source).await {
+        let wait = match reconcile(&netlink, &now, overlay, &source).await {
             Ok(()) => {
                 dataplane.set_route_problem(None);
                 backoff.reset();
@@ -56,6 +57,7 @@ pub async fn keep_routes(
 async fn reconcile(
     netlink: &Netlink,
     wanted: &WantedRoutes,
+    overlay: Option<u32>,
     source: &impl Fn(bool) -> Option<IpAddr>,
 ) -> Result<(), NetlinkError> {
     let mut first_failure = Ok(());
@@ -68,17 +70,20 @@ async fn reconcile(
             }
         }
     };
-    // Routes without a gateway are those to our own pods.
-    let installed: Vec<Route> =
-        netlink.own_routes().await?.into_iter().filter(|route| route.gateway.is_some()).collect();
-    for (&destination, &gateway) in &wanted.routes {
+    // Routes that go by neither are those to our own pods.
+    let leads_away = |route: &Route| route.gateway.is_some() || (overlay.is_some() && route.ifindex == overlay);
+    let installed: Vec<Route> = netlink.own_routes().await?.into_iter().filter(leads_away).collect();
+    for (&destination, &node) in &wanted.routes {
         let source = source(destination.addr().is_ipv4());
-        let there = installed
-            .iter()
-            .any(|route| route.destination == destination && route.gateway == Some(gateway) && route.source == source);
+        // The programs of the overlay know the node.
+        let gateway = overlay.is_none().then_some(node);
+        let there = installed.iter().any(|route| {
+            let same_way = route.gateway == gateway && (overlay.is_none() || route.ifindex == overlay);
+            route.destination == destination && same_way && route.source == source
+        });
         if !there {
-            let route = Route { destination, gateway: Some(gateway), ifindex: None, source, onlink: false };
-            info!(%destination, %gateway, "route to another node's pods");
+            let route = Route { destination, gateway, ifindex: overlay, source, onlink: false };
+            info!(%destination, %node, overlay = overlay.is_some(), "route to another node's pods");
             note(netlink.set_route(&route).await);
         }
     }

@@ -107,12 +107,17 @@ impl Options {
                 "--connections" => options.connections = number()?.clamp(1, 4096) as usize,
                 "--interval-ms" => options.interval_ms = number()?,
                 "--timeout-ms" => options.timeout_ms = number()?.max(1),
-                _ => {
-                    options.target =
-                        Some(arg.parse().map_err(|_| format!("{arg:?} is neither an option nor ADDR:PORT"))?)
-                }
+                _ => options.target = Some(resolve(arg)?),
             }
         }
         Ok(options)
     }
+}
+
+/// An address, or the first of those that a name has.
+fn resolve(text: &str) -> Result<std::net::SocketAddr, String> {
+    use std::net::ToSocketAddrs as _;
+    let mut found =
+        text.to_socket_addrs().map_err(|error| format!("{text:?} is neither an option nor HOST:PORT: {error}"))?;
+    found.next().ok_or_else(|| format!("{text:?} has no address"))
 }

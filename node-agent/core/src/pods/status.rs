@@ -130,9 +130,9 @@ fn container_status(machine: &Machine, container: &Container, role: Role) -> Con
     let in_hook = slot.is_some_and(|slot| matches!(slot.op, Some(Op::PostStart { .. })));
     let ready = match role {
         Role::Init => machine.exit_code(name) == Some(0),
-        Role::Sidecar | Role::Main => {
-            probes.is_some_and(super::probe::Probes::is_ready) && !in_hook && !machine.is_terminating()
-        }
+        // Also while the pod is going away, as far as its probes tell: what serves to the end is the last resort of a Service
+        // that has nothing else (KEP-1669).
+        Role::Sidecar | Role::Main => probes.is_some_and(super::probe::Probes::is_ready) && !in_hook,
     };
     let stored = slot.and_then(|slot| slot.stored.as_ref());
     let named = container.image.clone().unwrap_or_default();

@@ -18,14 +18,15 @@ impl Machine {
         let names: Vec<String> = self.slots.keys().cloned().collect();
         for name in names {
             let Some(container) = find(&pod, &name) else { continue };
-            // A container that is being stopped is not asked any more.
-            if self.is_doing(&name, |op| matches!(op, Op::PreStop { .. } | Op::Stopping { .. })) {
-                continue;
-            }
+            // A container that is being stopped is only asked whether it still takes requests.
+            let stopping = self.is_doing(&name, |op| matches!(op, Op::PreStop { .. } | Op::Stopping { .. }));
             let Some(probes) = self.slot(&name).probes.as_mut() else { continue };
             let id = probes.container_id.clone();
             let due = probes.take_due(now);
             for kind in due {
+                if stopping && kind != ProbeKind::Readiness {
+                    continue;
+                }
                 let spec = match kind {
                     ProbeKind::Startup => container.startup_probe.as_ref(),
                     ProbeKind::Liveness => container.liveness_probe.as_ref(),
