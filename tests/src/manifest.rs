@@ -75,7 +75,7 @@ spec:
     )
 }
 
-/// Several manifests as one.
+/// Several manifests as one; each may or may not end with a line end.
 pub fn join<const N: usize>(manifests: [String; N]) -> String {
-    manifests.join("---\n")
+    manifests.join("\n---\n")
 }

@@ -64,7 +64,7 @@ fn start(cluster: &TestCluster) -> Result<Stage<'_>> {
     };
     let manifests = manifest::join([
         manifest::client("client", "node-1", "role: client"),
-        manifest::service("one"),
+        manifest::service("one").replace("targetPort: http", "targetPort: 8080"),
         member("one", "node-1"),
         member("two", "node-2"),
         service(

@@ -392,6 +392,11 @@ fn table(name: &str, mode: Mode) -> Result<()> {
             }
         }
         println!("{passed} cells right, {} wrong, {cannot_be} cannot be", wrong.len());
+        if !wrong.is_empty() {
+            for node in world.nodes.keys() {
+                println!("{node}:\n{}", String::from_utf8_lossy(&cluster.skep(node, "drops")?.stdout));
+            }
+        }
         ensure!(wrong.is_empty(), "wrong:\n{}", wrong.join("\n"));
         Ok(())
     })

@@ -2,8 +2,10 @@
 //! knows nothing of pods.
 //!
 //! ```text
-//! to overlay:    the node behind which the destination is becomes the remote side of the tunnel
-//! from overlay:  the source must be behind the node that sent it -> known flow (answers of backends elsewhere) -> stack
+//! to overlay:    known flow (answers to pods elsewhere that came by a host port) -> the node behind which the destination is
+//!                becomes the remote side of the tunnel
+//! from overlay:  the source must be behind the node that sent it -> known flow (answers of backends elsewhere)
+//!                -> Service (host ports: their own node alone knows them) -> stack
 //! ```
 //!
 //! The tunnel's number (VNI) is the lower half of the source pod's identity, for those who watch the wire.
@@ -21,8 +23,9 @@ use skep_verdict::{nat, proto};
 
 use super::parse::parse;
 use super::scratch::{self, Scratch};
-use super::{PASS, SHOT, egress, flow, forward, fragment, icmp};
+use super::{PASS, SHOT, egress, flow, forward, fragment, icmp, service};
 use crate::action::{Packed, pack, unpack};
+use crate::pod::refuse;
 use crate::skb::Skb;
 use crate::{maps, record};
 
@@ -71,6 +74,12 @@ fn try_leave(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     if s.next_hop == Addr::NONE {
         return Err(Reason::NoRoute);
     }
+    s.now = flow::now();
+    let known = s.packet.part as u8 == Part::Whole as u8 || fragment::resolve(&mut s.packet, Direction::Egress);
+    s.key = nat::key(&s.packet);
+    if known && let Some(entry) = flow::find(s) {
+        forward::rewrite(skb, &s.packet, entry)?;
+    }
     // SAFETY: entries of a map without preallocation are freed only after a grace period that outlasts the program.
     let identity = unsafe { maps::identities.get(&s.packet.src) }.copied().unwrap_or(0);
     let v6 = !s.next_hop.is_v4();
@@ -102,10 +111,18 @@ fn try_leave(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
 pub(crate) fn skep_from_overlay(ctx: TcContext) -> i32 {
     let skb = Skb(ctx.skb.skb);
     let Some(s) = scratch::get() else { return SHOT };
-    match unpack(arrive(skb, s)) {
-        Ok(action) => action,
-        Err(reason) => scratch::dropped(skb, s, Direction::Ingress, reason),
-    }
+    // What needs most of the stack is called from here.
+    let result = match unpack(arrive(skb, s)) {
+        Ok(service::REFUSED) => unpack(refuse::answer(skb, &s.packet)),
+        Ok(action) => return action,
+        Err(reason) => Err(reason),
+    };
+    let reason = match result {
+        Ok(_) => Reason::NoEndpoints,
+        Err(reason) => reason,
+    };
+    let shot = scratch::dropped(skb, s, Direction::Ingress, reason);
+    result.unwrap_or(shot)
 }
 
 #[inline(never)]
@@ -137,10 +154,13 @@ fn try_arrive(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
         return Ok(PASS);
     }
     s.key = nat::key(&s.packet);
-    match flow::find(s) {
-        Some(entry) => unpack(forward::ingress(skb, &s.packet, entry)),
-        None => Ok(PASS),
+    if let Some(entry) = flow::find(s).filter(|entry| !service::has_lost_backend(s, entry)) {
+        return unpack(forward::ingress(skb, &s.packet, entry));
     }
+    if !proto::has_ports(s.packet.proto) {
+        return Ok(PASS);
+    }
+    unpack(service::ingress(skb))
 }
 
 /// A pod's address must come from the node that the pod is behind.
