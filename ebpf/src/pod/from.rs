@@ -3,15 +3,15 @@
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use skep_abi::{Addr, Direction, Endpoint, Reason, conn_flags};
-use skep_verdict::conn;
 use skep_verdict::packet::{
     self, ETH_LEN, ETH_P_ARP, ETH_P_IP, ETH_P_IPV6, Extent, Icmp, Packet, Part, is_link_local, is_unspecified,
 };
+use skep_verdict::{conn, proto};
 
 use super::scratch::{self, Scratch, own_addr};
 use super::service::{self, Outcome};
 use super::{PASS, SHOT, classify, fragment, hairpin, icmp, peer, refuse, track};
-use crate::action::unpack;
+use crate::action::{Packed, pack, unpack};
 use crate::maps;
 use crate::skb::Skb;
 use crate::translate::{self, Side};
@@ -69,12 +69,13 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
             return unpack(hairpin::to_client(skb, s, flow));
         }
         // The pod speaks to the backend itself from a port from which it also reached it through a Service: replies could
-        // not be told apart.
-        if flow.nat_addr != Addr::NONE {
+        // not be told apart. A datagram socket has one partner at a time, as a rule: what was sent last counts.
+        let other = flow.nat_addr != Addr::NONE;
+        if other && s.packet.proto != proto::UDP {
             return Err(Reason::SourceCollision);
         }
         let late = conn::is_unanswered(flow) && conn::opens(&s.packet) && service::has_come(s);
-        if !late {
+        if !other && !late {
             conn::advance(flow, &s.packet, DIRECTION, s.now);
             return if flow.backend == 0 { Ok(PASS) } else { unpack(peer::send(skb, s, flow.backend)) };
         }
@@ -95,18 +96,25 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
             scratch::dropped(skb, endpoint.id, s, DIRECTION, reason);
             Ok(unpack(action).unwrap_or(SHOT))
         }
-        Outcome::Translated => through(skb, endpoint, s),
+        Outcome::Translated => unpack(through(skb, endpoint, s)),
     }
 }
 
 /// A packet to a backend of a Service; `s.key` is its flow after translation.
+#[inline(never)]
+fn through(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Packed {
+    pack(try_through(skb, endpoint, s))
+}
+
 #[inline(always)]
-fn through(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
+fn try_through(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
     let hairpin = s.hairpin != 0;
     // The serving half of a pod that reaches itself sees the packet come in.
     let side = if hairpin { Direction::Ingress } else { DIRECTION };
     let mut ifindex = 0;
-    if let Some(flow) = track::find(&s.key, s) {
+    let known = track::find(&s.key, s);
+    let other = known.as_ref().is_some_and(|flow| flow.nat_addr != s.service || flow.nat_port_be != s.service_port_be);
+    if let Some(flow) = known.filter(|_| !other) {
         conn::advance(flow, &s.packet, side, s.now);
         ifindex = flow.backend;
         service::remember(s, flow)?;

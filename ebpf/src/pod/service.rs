@@ -113,9 +113,12 @@ fn choose(s: &mut Scratch, frontend: &Frontend) -> Outcome {
         towards(s, &backend.addr, backend.port_be, id);
         let free = match track::find(&s.key, s) {
             None => true,
-            Some(flow) => flow.nat_addr == s.service && flow.nat_port_be == s.service_port_be,
+            Some(flow) => {
+                (flow.nat_addr == s.service && flow.nat_port_be == s.service_port_be) || track::gives_way(flow, s)
+            }
         };
-        if free {
+        // Where every backend is taken, a datagram flow takes the place of the one before it rather than be dropped.
+        if free || (attempt == COLLISION_TRIES && s.packet.proto == proto::UDP) {
             return Outcome::Translated;
         }
         s.key = s.service_key;

@@ -18,6 +18,12 @@ pub(crate) fn find(key: &ConnKey, s: &Scratch) -> Option<&'static mut ConnValue>
     if conn::is_over(value, &s.packet, s.now) { None } else { Some(value) }
 }
 
+/// Whether the flow may be replaced by the one that the packet in `s` begins.
+#[inline(always)]
+pub(crate) fn gives_way(flow: &ConnValue, s: &Scratch) -> bool {
+    conn::gives_way(flow.expires, s.packet.proto, flow.state, s.now)
+}
+
 /// Writes the entry in `s.value` for the flow in `s.key`, and reports the connection if that is wanted.
 #[inline(always)]
 pub(crate) fn insert(skb: Skb, endpoint: &Endpoint, s: &Scratch, direction: Direction) -> Result<(), Reason> {

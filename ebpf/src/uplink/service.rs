@@ -3,11 +3,11 @@
 use aya_ebpf::bindings::{__sk_buff, BPF_NOEXIST};
 use aya_ebpf::btf_maps::lpm_trie::Key;
 use skep_abi::{
-    Addr, Backend, ConnState, Counter, Frontend, NatValue, Reason, SlotKey, SourceRangeKey, backend_flags,
+    Addr, Backend, ConnState, Counter, Frontend, NatKey, NatValue, Reason, SlotKey, SourceRangeKey, backend_flags,
     config_flags, frontend_flags, nat_flags, node_addr_flags, scope,
 };
 use skep_verdict::service::{Fitness, Seed, fitness};
-use skep_verdict::{nat, proto};
+use skep_verdict::{conn, nat, proto};
 
 use super::allocate::{self, allocate};
 use super::flow::{self, Written};
@@ -197,13 +197,21 @@ fn write_kept(s: &mut Scratch) -> u32 {
     // SAFETY: entries of a map without preallocation are freed only after a grace period that outlasts the program.
     let Some(holder) = (unsafe { maps::nat.get(&s.other_key) }) else { return flow::write(s) };
     let holder_key = nat::other_key(&s.other_key, holder);
-    if holder_key != s.key && !nat::is_over(holder, &s.packet, s.now) {
+    if holder_key != s.key && !nat::is_over(holder, &s.packet, s.now) && !gives_way(holder, &holder_key, s) {
         return Written::Taken as u32;
     }
     // The rest of a flow that is over, or half of this one.
     let _ = maps::nat.remove(&s.other_key);
     let _ = maps::nat.remove(&holder_key);
     flow::write(s)
+}
+
+/// Whether nothing was heard of a datagram flow for a while, in neither direction.
+#[inline(always)]
+fn gives_way(answers: &NatValue, key: &NatKey, s: &Scratch) -> bool {
+    let quiet = |value: &NatValue| conn::gives_way(value.expires, s.packet.proto, value.state, s.now);
+    // SAFETY: as in `write_kept`.
+    quiet(answers) && unsafe { maps::nat.get(key) }.is_none_or(quiet)
 }
 
 /// A backend of this node, beginning with the one that the node which sent the packet here has chosen.

@@ -112,6 +112,17 @@ pub fn advance(value: &mut ConnValue, packet: &Packet, direction: Direction, now
     value.expires = now + lifetime(packet.proto, value.state);
 }
 
+/// How long a datagram flow must have been quiet to give way to another one.
+pub const QUIET: u64 = SECOND;
+
+/// Whether a flow that was last extended to `expires` gives way to another one between the same addresses and ports, of which
+/// only one can be known by its answers. Datagram sockets come and go without a word, and their ports are used again long
+/// before the flow expires; a connection says when it is over.
+#[inline(always)]
+pub fn gives_way(expires: u64, protocol: u8, state: u8, now: u64) -> bool {
+    protocol == proto::UDP && now + lifetime(protocol, state) >= expires + QUIET
+}
+
 /// How long an entry lives after its last packet, nanoseconds. In the order of what Linux's own tracking uses
 /// (nf_conntrack-sysctl), with a day for idle TCP instead of five.
 #[inline(always)]

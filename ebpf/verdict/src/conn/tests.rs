@@ -121,3 +121,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_quiet_datagram_flow_gives_way_and_a_connection_never() {
+    let now = 1_000 * SECOND;
+    for state in [ConnState::New as u8, ConnState::Established as u8] {
+        let seen = |ago: u64| now - ago + lifetime(proto::UDP, state);
+        assert!(!gives_way(seen(0), proto::UDP, state, now));
+        assert!(!gives_way(seen(QUIET - 1), proto::UDP, state, now));
+        assert!(gives_way(seen(QUIET), proto::UDP, state, now));
+        assert!(!gives_way(now - 50 * SECOND + lifetime(proto::TCP, state), proto::TCP, state, now));
+    }
+}
