@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn fill(dir: &Path) -> Result<(), Box<dyn Error>> {
     let config = Config { version: skep_abi::VERSION, ..Config::default() };
-    let dataplane = Dataplane::open(&Options { bpf_dir: dir.to_owned(), cgroup: None, config })?;
+    let dataplane = Dataplane::open(&Options { bpf_dir: dir.to_owned(), config, ..Options::default() })?;
     let maps = dataplane.maps();
     let mut out = std::io::stdout().lock();
     let slots: Vec<SlotKey> = (0..SERVICES)

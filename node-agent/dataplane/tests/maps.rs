@@ -1,29 +1,29 @@
-//! The maps by their handles. Needs root and makes a BPF file system of its own.
+//! The maps by their handles. Needs root; the BPF file system is in a mount namespace of its own.
 
-use std::path::Path;
-
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sched::{CloneFlags, unshare};
 use skep_abi::{Addr, Config, Counter, NodeAddr, Route, RouteKey, SlotKey};
 use skep_dataplane::{Dataplane, Maps, Options};
 
-/// Loads the kernel object below a directory of its own, calls `act`, and leaves nothing.
+/// Loads the kernel object into a BPF file system of this thread's own mount namespace, and calls `act`.
 fn with_maps(act: impl FnOnce(&Maps)) {
-    let dir = tempfile::tempdir_in("/sys/fs/bpf").unwrap();
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: BPF needs root");
+        return;
+    }
+    unshare(CloneFlags::CLONE_NEWNS).unwrap();
+    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    mount(Some("bpf"), dir.path(), Some("bpf"), MsFlags::empty(), None::<&str>).unwrap();
     let options = Options {
-        bpf_dir: dir.path().to_owned(),
-        cgroup: None,
+        bpf_dir: dir.path().join("skep"),
         config: Config { version: skep_abi::VERSION, ..Config::default() },
+        ..Options::default()
     };
     let dataplane = Dataplane::open(&options).unwrap();
     act(dataplane.maps());
     drop(dataplane);
-    remove(dir.path());
-}
-
-/// Only the pins: the directory itself goes with its handle.
-fn remove(dir: &Path) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        std::fs::remove_dir_all(entry.unwrap().path()).unwrap();
-    }
+    umount2(dir.path(), MntFlags::MNT_DETACH).unwrap();
 }
 
 #[test]
