@@ -29,7 +29,7 @@ fn everything_is_stopped_then_said_then_removed() {
     world.delete(30);
     assert_eq!(world.asked, ["stop app 30", "stop sandbox s1", "remove sandbox s1", "remove files"]);
     assert!(world.reports.iter().any(|report| report.terminated));
-    assert_eq!(world.condition("Ready"), "False ContainersNotReady");
+    assert_eq!(world.condition("Ready"), "False PodFailed");
     assert_eq!((world.phase(), world.state("app").as_str()), ("Failed", "Error"), "SIGTERM ended it with 143");
     assert!(world.events.contains(&("Killing".to_owned(), "Stopping container app".to_owned())));
     assert!(!world.finished, "the object is still there");
