@@ -80,7 +80,10 @@ fn build(cluster: &TestCluster) -> Result<Vec<Target>> {
     manifests.push_str(&manifest::service("web").replace("spec:\n", "spec:\n  type: NodePort\n"));
     for node in cluster.nodes() {
         manifests.push_str("---\n");
-        manifests.push_str(&manifest::client(&format!("client-{node}"), &node, "role: client"));
+        // Clients stay on a node that is lost: what they see of it is part of the run.
+        let stays = "spec:\n  tolerations: [{operator: Exists, effect: NoExecute}]\n";
+        manifests
+            .push_str(&manifest::client(&format!("client-{node}"), &node, "role: client").replace("spec:\n", stays));
     }
     kubectl.feed("apply -f -", &manifests)?;
     kubectl.run("rollout status deployment/web --timeout=60s")?;
