@@ -239,10 +239,11 @@ fn local(frontend: &Frontend, seed: Seed) -> (u32, Option<&'static Backend>) {
     last_resort
 }
 
-/// Whether a datagram flow leads to a backend that is no more. It is forgotten then, and moves on.
+/// Whether a datagram, or a connection that is opened from a port that is used again, would be led to a backend that is no
+/// more. The flow is forgotten then, and the packet gets another backend.
 #[inline(always)]
 pub(crate) fn has_lost_backend(s: &mut Scratch, entry: &NatValue) -> bool {
-    let leads = entry.service != 0 && entry.flags & nat_flags::FORWARD != 0 && s.packet.proto == proto::UDP;
+    let leads = entry.service != 0 && entry.flags & nat_flags::FORWARD != 0 && conn::opens(&s.packet);
     if !leads || select::backend(entry.backend).is_some() {
         return false;
     }
