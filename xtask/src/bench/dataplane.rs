@@ -60,8 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>> {
         rows.extend(pods::run_tc(options)?);
     }
     if wanted(Part::Outside) {
-        rows.extend(outside::run(options, "tc", &[])?);
-        rows.extend(outside::run(options, "XDP", &["--xdp"])?);
+        rows.extend(outside::run(options)?);
     }
     Ok(rows)
 }

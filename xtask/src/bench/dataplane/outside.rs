@@ -13,12 +13,11 @@ const OTHER: &str = "node-2";
 /// What of the machine outside is measured.
 const WHAT: [What; 2] = [What::Connections, What::Datagrams];
 
-/// `way` is how the node port is served, by an agent with these arguments.
-pub(super) fn run(options: &Options, way: &str, agent_args: &[&str]) -> Result<Vec<Row>> {
-    println!("cluster of two nodes, node ports by {way}...");
-    let mut spec = Spec::new("bench-out", 2);
-    spec.agent_args.extend(agent_args.iter().map(|&arg| arg.to_owned()));
-    let cluster = TestCluster::up(spec)?;
+const CASE: &str = "NodePort, tc";
+
+pub(super) fn run(options: &Options) -> Result<Vec<Row>> {
+    println!("cluster of two nodes, node ports...");
+    let cluster = TestCluster::up(Spec::new("bench-out", 2))?;
     cluster.add_outside()?;
     let (_, server) = start(&cluster, OTHER, "NodePort")?;
     let service = cluster.kubectl().json("get service web")?;
@@ -29,12 +28,11 @@ pub(super) fn run(options: &Options, way: &str, agent_args: &[&str]) -> Result<V
     let [node, _] = cluster.node_addresses(NODE)?;
     let ports = Target::NodePorts(node.clone(), [port(0)?, port(1)?, port(2)?, port(3)?]);
     let baseline = Target::NodePorts(node, rules::NODE_PORTS);
-    let case = format!("NodePort, {way}");
     let client = Client::Outside;
     let mut bench = Measured::new(&cluster, &client, options);
     for _ in 0..options.rounds {
         for what in WHAT {
-            bench.measure(&case, what, &ports)?;
+            bench.measure(CASE, what, &ports)?;
         }
         rules::load(&cluster, NODE, &["nft", "-f", "-"], &rules::node_ports(&server))?;
         for what in WHAT {
@@ -43,11 +41,10 @@ pub(super) fn run(options: &Options, way: &str, agent_args: &[&str]) -> Result<V
         rules::load(&cluster, NODE, &["nft", "delete", "table", "ip", "bench"], "")?;
     }
     let mut rows = bench.rows();
-    let least = if way == "XDP" { 2.0 } else { 1.5 };
     for what in WHAT {
-        let aim = if what == What::Datagrams { Aim::AtLeast(least) } else { Aim::Above(1.0) };
-        let value = bench.ratio(what, &case, "NodePort, nftables")?;
-        rows.push(Row::new(BENCH, &case, &what.of("nftables"), value, "ratio", aim));
+        let aim = if what == What::Datagrams { Aim::AtLeast(1.5) } else { Aim::Above(1.0) };
+        let value = bench.ratio(what, CASE, "NodePort, nftables")?;
+        rows.push(Row::new(BENCH, CASE, &what.of("nftables"), value, "ratio", aim));
     }
     Ok(rows)
 }
