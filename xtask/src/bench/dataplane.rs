@@ -59,7 +59,8 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>> {
     if wanted(Part::Tc) {
         rows.extend(pods::run_tc(options)?);
     }
-    if wanted(Part::Outside) {
+    // Only when asked for: its baseline still loses connections beside the programs on the uplink.
+    if options.only == Some(Part::Outside) {
         rows.extend(outside::run(options)?);
     }
     Ok(rows)
