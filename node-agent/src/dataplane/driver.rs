@@ -1,17 +1,16 @@
-use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use skep_agent_core::dataplane::{Event, GoneBackend, HealthCheck, Index, LocalEndpoint, MapWrite, NameSource, Names};
+use skep_agent_core::dataplane::{Event, GoneBackend, Index, LocalEndpoint, MapWrite, NameSource, Names};
 use skep_proto::dataplane::v1::WatchEvent;
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 
+use super::duties::Duties;
 use super::maps;
-use super::names_file::NamesFile;
+use super::names_file::{Namer, NamesFile};
 use super::routes::WantedRoutes;
 use super::status::DataplaneStatus;
 use crate::dns::Feed;
@@ -69,19 +68,6 @@ pub struct Dataplane {
     routes: watch::Receiver<WantedRoutes>,
     duties: watch::Receiver<Duties>,
     gone: Arc<StdMutex<Option<mpsc::UnboundedReceiver<Vec<GoneBackend>>>>>,
-}
-
-/// What the objects ask of this node beside map entries. Complete when `synced`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Duties {
-    /// The state has been complete once.
-    pub synced: bool,
-    /// Load balancer addresses that this node answers for.
-    pub announced: BTreeSet<IpAddr>,
-    /// Addresses at which the agent answers as the cluster's DNS.
-    pub cluster_dns: Vec<IpAddr>,
-    /// Health check ports to answer at.
-    pub health_checks: Vec<HealthCheck>,
 }
 
 impl Dataplane {
@@ -499,25 +485,6 @@ impl Driver {
                 None
             }
         };
-    }
-}
-
-/// The thread that finds out what the numbers in the maps stand for.
-struct Namer {
-    file: NamesFile,
-    names: watch::Sender<Arc<Names>>,
-    sources: std::sync::mpsc::Receiver<NameSource>,
-}
-
-impl Namer {
-    fn run(self) {
-        for source in self.sources {
-            let names = Arc::new(source.names());
-            if let Err(problem) = self.file.write(&names) {
-                error!(%problem, "names not written");
-            }
-            self.names.send_replace(names);
-        }
     }
 }
 

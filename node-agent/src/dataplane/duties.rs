@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use skep_agent_core::dataplane::ObjectName;
+use skep_agent_core::dataplane::{self, ObjectName};
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -12,6 +12,19 @@ use crate::cni::Journal;
 use crate::health_check::{self, HealthCheck, HealthChecks};
 use crate::stale_sockets;
 use crate::uplink::{self, Announcer};
+
+/// What the objects ask of this node beside map entries. Complete when `synced`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Duties {
+    /// The state has been complete once.
+    pub synced: bool,
+    /// Load balancer addresses that this node answers for.
+    pub announced: BTreeSet<IpAddr>,
+    /// Addresses at which the agent answers as the cluster's DNS.
+    pub cluster_dns: Vec<IpAddr>,
+    /// Health check ports to answer at.
+    pub health_checks: Vec<dataplane::HealthCheck>,
+}
 
 /// Answers at health check node ports as the objects ask for, for ever.
 pub async fn keep_health_checks(dataplane: Dataplane) {

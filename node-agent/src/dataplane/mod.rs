@@ -16,8 +16,8 @@ mod names_file;
 mod routes;
 mod status;
 
-pub use driver::{Dataplane, DataplaneError, Duties, Start};
-pub use duties::{end_stale_sockets, keep_announced, keep_health_checks};
+pub use driver::{Dataplane, DataplaneError, Start};
+pub use duties::{Duties, end_stale_sockets, keep_announced, keep_health_checks};
 pub use flows::{FlowStream, follow_flows};
 pub use maps::{apply_run, read_contents, run_length};
 pub use names_file::NAMES_FILE;
