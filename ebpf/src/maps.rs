@@ -23,7 +23,7 @@ pub(crate) static backends: HashMap<u32, Backend, 262_144, LAZY> = HashMap::new(
 #[btf_map]
 pub(crate) static socket_origin: LruHashMap<OriginKey, OriginValue, 32_768> = LruHashMap::new();
 #[btf_map]
-pub(crate) static conntrack: LruHashMap<ConnKey, ConnValue, 65_536> = LruHashMap::new();
+pub(crate) static conntrack: HashMap<ConnKey, ConnValue, 524_288, LAZY> = HashMap::new();
 #[btf_map]
 pub(crate) static fragments: LruHashMap<FragmentKey, FragmentValue, 4_096> = LruHashMap::new();
 #[btf_map]

@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use aya_ebpf::bindings::{__sk_buff, BPF_F_INVALIDATE_HASH};
+use aya_ebpf::bindings::{__sk_buff, BPF_F_INVALIDATE_HASH, BPF_F_RECOMPUTE_CSUM};
 use aya_ebpf::cty::c_void;
 use aya_ebpf::helpers::{
     bpf_l3_csum_replace, bpf_l4_csum_replace, bpf_redirect, bpf_skb_change_tail, bpf_skb_change_type,
@@ -104,8 +104,15 @@ impl Skb {
     pub(crate) fn store<const N: usize>(self, offset: u32, bytes: &[u8; N]) -> Result<(), Reason> {
         let flags = u64::from(BPF_F_INVALIDATE_HASH);
         // SAFETY: the helper reads N bytes.
-        let result = unsafe { bpf_skb_store_bytes(self.0.cast(), offset, bytes.as_ptr().cast(), N as u32, flags) };
-        done(result)
+        done(unsafe { bpf_skb_store_bytes(self.0.cast(), offset, bytes.as_ptr().cast(), N as u32, flags) })
+    }
+
+    /// Overwrites bytes, and takes the change into what the hardware has added up.
+    #[inline(always)]
+    pub(crate) fn store_and_sum<const N: usize>(self, offset: u32, bytes: &[u8; N]) -> Result<(), Reason> {
+        let flags = u64::from(BPF_F_INVALIDATE_HASH | BPF_F_RECOMPUTE_CSUM);
+        // SAFETY: the helper reads N bytes.
+        done(unsafe { bpf_skb_store_bytes(self.0.cast(), offset, bytes.as_ptr().cast(), N as u32, flags) })
     }
 
     /// Sets the length, link-layer header included.

@@ -48,7 +48,13 @@ pub(crate) fn packet(skb: Skb, packet: &Packet, side: Side, addr: &Addr, port_be
             skb.l4_csum(csum, from.into(), to.into(), PSEUDO | flags | 4)?;
         }
     }
-    store_addr(skb, packet, side, addr)?;
+    if packet.v6 {
+        // No header checksum makes up for the address in what the hardware has added up (CHECKSUM_COMPLETE), and
+        // `l4_csum` takes for granted that one does.
+        skb.store_and_sum(offset6(packet, side), &addr.0)?;
+    } else {
+        store_addr(skb, packet, side, addr)?;
+    }
     if has_l4 && packet.proto != proto::ICMPV6 && old_port_be != port_be {
         skb.l4_csum(csum, old_port_be.into(), port_be.into(), flags | 2)?;
         let offset = match side {
@@ -113,17 +119,22 @@ pub(crate) fn quoted_echo(skb: Skb, quoted: &Packet, id_be: u16) -> Result<(), R
 #[inline(always)]
 fn store_addr(skb: Skb, packet: &Packet, side: Side, addr: &Addr) -> Result<(), Reason> {
     if packet.v6 {
-        let offset = match side {
-            Side::Source => packet.l3 + 8,
-            Side::Destination => packet.l3 + 24,
-        };
-        skb.store(offset, &addr.0)
+        skb.store(offset6(packet, side), &addr.0)
     } else {
         let offset = match side {
             Side::Source => packet.l3 + 12,
             Side::Destination => packet.l3 + 16,
         };
         skb.store(offset, &v4(addr).to_ne_bytes())
+    }
+}
+
+/// Where an address is in an IPv6 packet.
+#[inline(always)]
+fn offset6(packet: &Packet, side: Side) -> u32 {
+    match side {
+        Side::Source => packet.l3 + 8,
+        Side::Destination => packet.l3 + 24,
     }
 }
 

@@ -91,7 +91,7 @@ impl Agent {
             source.source(ipv4)
         }));
         tokio::spawn(dataplane::keep_health_checks(dataplane.clone()));
-        let nat = uplink::collect_nat(&programs).context("translations at the uplink")?;
+        let swept = dataplane::collect(&programs).context("connections and translations that are over")?;
         if let Some(uplink) = uplink
             && let Some(link) = netlink.link_by_index(uplink).await?
         {
@@ -130,7 +130,7 @@ impl Agent {
             dataplane: dataplane.clone(),
             journal,
             flows,
-            nat,
+            swept,
             dns,
         };
         local_api::serve(&config.local_api_socket(), api).context("local API socket")?;

@@ -22,7 +22,7 @@ use tokio_stream::wrappers::BroadcastStream;
 use tracing::warn;
 
 use crate::cni::Journal;
-use crate::dataplane::{Dataplane, DataplaneStatus, FlowStream};
+use crate::dataplane::{Dataplane, DataplaneStatus, FlowStream, SweptMaps};
 use crate::dns::{Dns, DnsStatus, Lookup};
 use crate::http_server::serve_connection;
 use crate::sockets::bind;
@@ -43,8 +43,8 @@ pub struct LocalApi {
     pub journal: Journal,
     /// Flow records.
     pub flows: FlowStream,
-    /// How full the map of translations at the uplink is.
-    pub nat: watch::Receiver<Swept>,
+    /// How full the maps are that kernel programs fill.
+    pub swept: SweptMaps,
     /// Cluster DNS.
     pub dns: Dns,
 }
@@ -59,17 +59,25 @@ struct Status {
     pod_stream: StreamStatus,
     dataplane_stream: StreamStatus,
     dataplane: DataplaneStatus,
-    nat: NatStatus,
+    conntrack: Occupancy,
+    nat: Occupancy,
     dns: DnsStatus,
     endpoints: Vec<Allocation>,
 }
 
-/// Translations at the uplink, as of the last sweep.
+/// How full a map is, as of its last sweep.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct NatStatus {
+struct Occupancy {
     entries: usize,
     capacity: usize,
+}
+
+impl Occupancy {
+    fn of(swept: &watch::Receiver<Swept>) -> Self {
+        let swept = swept.borrow();
+        Self { entries: swept.entries, capacity: swept.capacity }
+    }
 }
 
 /// Listens on `socket` for ever.
@@ -101,10 +109,6 @@ pub fn serve(socket: &Path, api: LocalApi) -> io::Result<()> {
 }
 
 async fn status(State(api): State<LocalApi>) -> Response {
-    let nat = {
-        let swept = api.nat.borrow();
-        NatStatus { entries: swept.entries, capacity: swept.capacity }
-    };
     let status = Status {
         node: api.node,
         version: env!("CARGO_PKG_VERSION"),
@@ -112,7 +116,8 @@ async fn status(State(api): State<LocalApi>) -> Response {
         pod_stream: api.pods.get(),
         dataplane_stream: api.dataplane_stream.get(),
         dataplane: api.dataplane.status(),
-        nat,
+        conntrack: Occupancy::of(&api.swept.conntrack),
+        nat: Occupancy::of(&api.swept.nat),
         dns: api.dns.status(),
         endpoints: api.journal.read(|ipam| ipam.allocations().cloned().collect()).await,
     };

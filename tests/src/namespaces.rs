@@ -42,6 +42,28 @@ pub struct NamespaceCluster {
     kubeconfig: PathBuf,
 }
 
+/// A machine that is no part of the cluster.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Name of its network namespace.
+    pub netns: String,
+    /// IPv4 and IPv6.
+    pub addresses: [String; 2],
+}
+
+impl Machine {
+    /// A program on it.
+    pub fn command(&self, argv: &[&str]) -> Command {
+        in_namespace(&self.netns, argv)
+    }
+}
+
+fn in_namespace(netns: &str, argv: &[&str]) -> Command {
+    let mut nsenter = command("nsenter", [format!("--net=/run/netns/{netns}")]);
+    nsenter.args(argv);
+    nsenter
+}
+
 /// Last part of the name of the machine outside the cluster.
 const OUTSIDE: &str = "outside";
 
@@ -197,19 +219,22 @@ impl NamespaceCluster {
         Ok(self.node(node)?.addresses)
     }
 
-    /// Makes a machine on the nodes' network that is no part of the cluster; it goes with the cluster. Returns its
-    /// addresses, IPv4 and IPv6.
+    /// Makes a machine on the nodes' network that is no part of the cluster; it goes with the cluster. `number` makes its
+    /// addresses, 1 to 20.
+    pub fn add_machine(&self, name: &str, number: u8) -> Result<Machine> {
+        let addresses = network::Plan::new(self.record.index).machine(number);
+        network::add_node(&self.prefix, name, &addresses)?;
+        Ok(Machine { netns: format!("{}-{name}", self.prefix), addresses })
+    }
+
+    /// Makes the machine that [`NamespaceCluster::outside_command`] runs programs on. Returns its addresses, IPv4 and IPv6.
     pub fn add_outside(&self) -> Result<[String; 2]> {
-        let addresses = network::Plan::new(self.record.index).outside();
-        network::add_node(&self.prefix, OUTSIDE, &addresses)?;
-        Ok(addresses)
+        self.add_machine(OUTSIDE, 1).map(|machine| machine.addresses)
     }
 
     /// A program on the machine that [`NamespaceCluster::add_outside`] made.
     pub fn outside_command(&self, argv: &[&str]) -> Command {
-        let mut nsenter = command("nsenter", [format!("--net=/run/netns/{}-{OUTSIDE}", self.prefix)]);
-        nsenter.args(argv);
-        nsenter
+        in_namespace(&format!("{}-{OUTSIDE}", self.prefix), argv)
     }
 
     /// Ranges of the nodes' network that nobody uses, for load balancer addresses: IPv4 and IPv6.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::ops::Deref;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -51,13 +52,25 @@ impl TestCluster {
     /// Neither the API server nor the agent nor the runtime takes part, so that it works while these are down.
     pub fn pod_command(&self, pod: &PodPlace, argv: &[&str]) -> Result<Command> {
         let cgroup = self.pods_cgroup(&pod.node)?.join(&pod.container);
-        let pid = crate::cgroup::processes(&cgroup).first().copied();
-        let pid = pid.with_context(|| format!("nothing runs in {}", cgroup.display()))?.to_string();
+        let pid = first_process(&cgroup)?.to_string();
         let script =
             r#"echo $$ > "$0/cgroup.procs" && exec nsenter --target "$1" --mount --uts --ipc --net -- "${@:2}""#;
         let mut shell = command("bash", ["-c", script]);
         shell.arg(cgroup).arg(pid).args(argv);
         Ok(shell)
+    }
+
+    /// Runs something on a thread in a pod's network. It is not in the pod's cgroup: the socket hooks do not see it, tc does.
+    pub fn in_pod_network<T: Send>(&self, pod: &PodPlace, task: impl FnOnce() -> T + Send) -> Result<T> {
+        let pid = first_process(&self.pods_cgroup(&pod.node)?.join(&pod.container))?;
+        let netns = fs::File::open(format!("/proc/{pid}/ns/net"))?;
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                nix::sched::setns(netns, nix::sched::CloneFlags::CLONE_NEWNET)?;
+                Ok(task())
+            });
+            thread.join().map_err(|_| anyhow::anyhow!("the thread in the pod's network panicked"))?
+        })
     }
 
     /// Runs a program in a pod to its end.
@@ -149,6 +162,11 @@ impl TestCluster {
             eprintln!("--- {}\n{}", log.display(), lines[lines.len().saturating_sub(25)..].join("\n"));
         }
     }
+}
+
+/// Number of a process in a container's cgroup.
+fn first_process(cgroup: &Path) -> Result<i32> {
+    crate::cgroup::processes(cgroup).first().copied().with_context(|| format!("nothing runs in {}", cgroup.display()))
 }
 
 impl Deref for TestCluster {

@@ -26,6 +26,7 @@ const END_TO_END: &[&str] = &[
     "traffic",
     "semantics",
     "changes",
+    "many_connections",
     "names",
     "policy",
     "agent_restart",

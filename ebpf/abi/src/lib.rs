@@ -52,7 +52,7 @@ pub mod map {
     pub const BACKENDS: &str = "backends";
     /// [`OriginKey`](crate::OriginKey) -> [`OriginValue`](crate::OriginValue). LRU hash.
     pub const ORIGINS: &str = "socket_origin";
-    /// [`ConnKey`](crate::ConnKey) -> [`ConnValue`](crate::ConnValue). LRU hash.
+    /// [`ConnKey`](crate::ConnKey) -> [`ConnValue`](crate::ConnValue). Hash.
     pub const CONNTRACK: &str = "conntrack";
     /// [`FragmentKey`](crate::FragmentKey) -> [`FragmentValue`](crate::FragmentValue). LRU hash.
     pub const FRAGMENTS: &str = "fragments";

@@ -71,7 +71,9 @@ pub extern "C" fn skep_uplink_open(skb: *mut __sk_buff) -> Packed {
 #[inline(always)]
 fn try_open(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     let config = scratch::config()?;
-    let forwarded = skb.ingress_ifindex() != 0;
+    // What somebody else on this node has given the node's address answers to it as the node's own packets do.
+    let own = s.packet.src == *nat::node_addr(config, s.packet.v6) && s.packet.src != Addr::NONE;
+    let forwarded = skb.ingress_ifindex() != 0 && !own;
     if forwarded {
         if !leaves(skb, s)? {
             return stay(skb, s);
@@ -148,7 +150,7 @@ fn is_echo_request(packet: &Packet) -> bool {
     packet.flags_or_type == if packet.v6 { 128 } else { 8 }
 }
 
-/// Whether the answers to a packet of the host would be taken for those of a flow that has been given the same port.
+/// Whether the answers to a packet with the address of the host would be taken for those of a flow that has been given the same port.
 #[inline(always)]
 fn clashes(s: &mut Scratch) -> bool {
     // An answer to an echo keeps the number that it was asked with.

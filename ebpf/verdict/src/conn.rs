@@ -123,6 +123,31 @@ pub fn gives_way(expires: u64, protocol: u8, state: u8, now: u64) -> bool {
     protocol == proto::UDP && now + lifetime(protocol, state) >= expires + QUIET
 }
 
+/// How long a flow must have been quiet to be expendable.
+pub const PATIENCE: u64 = 5 * SECOND;
+
+/// Packets from the pod's side up to which a datagram flow is a question and its answer rather than a conversation: A
+/// resolver asks for both kinds of address from one socket.
+const QUESTIONS: u64 = 2;
+
+/// Whether nothing is lost with the entry: it has expired, or it is of a question that was answered and asks no more. The
+/// packets of such a flow give it the life of a conversation, as they cannot know that it is none.
+pub fn is_spent(value: &ConnValue, protocol: u8, now: u64) -> bool {
+    let question = protocol == proto::UDP && value.tx_packets <= QUESTIONS;
+    value.expires <= now || (question && quiet(value, protocol, now) >= lifetime(protocol, ConnState::New as u8))
+}
+
+/// Whether a flow is given up before its time when the map is nearly full: nobody has answered yet, or it is at its end, and
+/// it was quiet for a while. A flood of connections that nobody completes must not keep out others, nor end established ones.
+pub fn is_expendable(value: &ConnValue, protocol: u8, now: u64) -> bool {
+    value.state != ConnState::Established as u8 && quiet(value, protocol, now) >= PATIENCE
+}
+
+/// Time since the last packet, nanoseconds.
+fn quiet(value: &ConnValue, protocol: u8, now: u64) -> u64 {
+    (now + lifetime(protocol, value.state)).saturating_sub(value.expires)
+}
+
 /// How long an entry lives after its last packet, nanoseconds. In the order of what Linux's own tracking uses
 /// (nf_conntrack-sysctl), with a day for idle TCP instead of five.
 #[inline(always)]

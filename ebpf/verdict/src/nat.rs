@@ -123,11 +123,9 @@ pub fn advance(value: &mut NatValue, other: Option<&mut NatValue>, packet: &Pack
     } else if value.state == ConnState::New as u8 {
         if value.flags & nat_flags::FORWARD == 0 {
             value.state = ConnState::Established as u8;
-            if let Some(other) = other {
-                if other.state == ConnState::New as u8 {
-                    other.state = ConnState::Established as u8;
-                    other.expires = now + lifetime(packet.proto, other.state);
-                }
+            if let Some(other) = other.filter(|other| other.state == ConnState::New as u8) {
+                other.state = ConnState::Established as u8;
+                other.expires = now + lifetime(packet.proto, other.state);
             }
         } else if value.flags & nat_flags::DSR != 0 && packet.tcp(tcp_flags::SYN, 0) {
             // Answers do not come by: that the client goes on must do.

@@ -10,7 +10,7 @@ use crate::pins::{Hook, Pins, Role};
 use crate::programs::{ProgramInfo, Programs};
 use crate::sys::{AttachType, Target};
 use crate::trial::{self, Trial};
-use crate::{Error, Events, Maps, NatSweeper, bpffs, clsact, interface, layout, link};
+use crate::{ConntrackSweeper, Error, Events, Maps, NatSweeper, bpffs, clsact, interface, layout, link};
 
 /// What [`Dataplane::open`] needs to know.
 #[derive(Clone, Debug, Default)]
@@ -132,6 +132,15 @@ impl Dataplane {
     /// When the map cannot be opened.
     pub fn nat_sweeper(&self) -> Result<NatSweeper, Error> {
         NatSweeper::open(&self.pins)
+    }
+
+    /// What removes connections that are over.
+    ///
+    /// # Errors
+    ///
+    /// When the map cannot be opened.
+    pub fn conntrack_sweeper(&self) -> Result<ConntrackSweeper, Error> {
+        ConntrackSweeper::open(&self.pins)
     }
 
     /// A reader of flow events.

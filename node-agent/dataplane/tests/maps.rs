@@ -1,5 +1,13 @@
 //! The maps by their handles. Needs root; the BPF file system is in a mount namespace of its own.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "all of this is test code"
+)]
+
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use skep_abi::{Addr, Config, Counter, NodeAddr, Route, RouteKey, SlotKey};

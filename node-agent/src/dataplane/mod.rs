@@ -6,8 +6,11 @@
 //!                   │   one thread       ├─► duties, gone backends ──► DNS, health checks, sockets
 //!                   │                    ├─► names ───► names.json, flow records
 //! local API ◄───────┴── status ◄─────────┘
+//!
+//! conntrack, nat ──► collect: what is over goes; how full the maps are
 //! ```
 
+mod collect;
 mod driver;
 mod duties;
 mod flows;
@@ -16,6 +19,7 @@ mod names_file;
 mod routes;
 mod status;
 
+pub use collect::{CollectError, SweptMaps, collect};
 pub use driver::{Dataplane, DataplaneError, Start};
 pub use duties::{Duties, end_stale_sockets, keep_announced, keep_health_checks};
 pub use flows::{FlowStream, follow_flows};

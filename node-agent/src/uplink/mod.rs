@@ -1,17 +1,14 @@
 //! What the programs of the uplink leave to the agent.
 //!
 //! ```text
-//! nat ──► collect: pairs that are over go; how full the map is
 //! announced addresses ──► announce: everybody on the link is told at once where they are now
 //! overlay: the interface that packets to pods of other nodes leave by
 //! ```
 
 mod announce;
-mod collect;
 mod find;
 mod overlay;
 
 pub use announce::{Announcer, keep_announced};
-pub use collect::{CollectError, collect_nat};
 pub(crate) use find::find;
 pub use overlay::{OVERLAY, overhead, prepare_overlay, remove_overlay};

@@ -4,6 +4,7 @@
 
 mod client;
 mod hold;
+mod many;
 mod measure;
 mod report;
 mod server;
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage:
   skep-demo serve [--port N] [--drain SECONDS]     HTTP on TCP and datagrams on UDP, IPv4 and IPv6;
-                                                   N+1 closes at once, N+2 takes bytes, N+3 sends them back
+                                                   N+1 closes at once, N+2 takes bytes, N+3 sends them back, N+4 too, for very many
   skep-demo load ADDR:PORT [--udp [--connected]] [--count N] [--seconds N] [--concurrency N] [--interval-ms N] [--timeout-ms N]
   skep-demo hold ADDR:PORT [--connections N] [--seconds N]
   skep-demo connect ADDR:PORT [--udp [--connected]]  one connection: prints peer, own address and the answer
@@ -22,6 +23,7 @@ const USAGE: &str = "usage:
   skep-demo stream ADDR:PORT [--seconds N]         to N+2: bytes per second
   skep-demo rr ADDR:PORT [--seconds N]             to N+3: exchanges of one byte per second
   skep-demo pps ADDR:PORT [--connected] [--seconds N]  datagrams answered per second
+  skep-demo many ADDR:PORT [--connections N] [--concurrency N]  to N+4: all at a time, then a byte there and back on each
   skep-demo pause";
 
 fn main() -> ExitCode {
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         ("rr", Some(target)) => measure::rr(target, &options),
         ("pps", Some(target)) => measure::pps(target, &options),
         ("wait", Some(target)) => hold::wait(target, &options),
+        ("many", Some(target)) => many::many(target, &options),
         ("hold", Some(target)) => hold::hold(target, &options),
         _ => return usage("unknown command, or a target address is missing"),
     };
@@ -104,7 +107,7 @@ impl Options {
                 "--count" => options.count = number()?,
                 "--seconds" => options.seconds = number()?,
                 "--concurrency" => options.concurrency = number()?.clamp(1, 1024) as usize,
-                "--connections" => options.connections = number()?.clamp(1, 4096) as usize,
+                "--connections" => options.connections = number()?.clamp(1, 60_000) as usize,
                 "--interval-ms" => options.interval_ms = number()?,
                 "--timeout-ms" => options.timeout_ms = number()?.max(1),
                 _ => options.target = Some(resolve(arg)?),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::{Options, measure};
+use crate::{Options, many, measure};
 
 /// Serves until SIGTERM, and for `--drain` seconds after it.
 pub(crate) fn serve(options: &Options) -> io::Result<bool> {
@@ -18,7 +18,9 @@ pub(crate) fn serve(options: &Options) -> io::Result<bool> {
     let tcp = TcpListener::bind(("::", options.port))?;
     let udp = UdpSocket::bind(("::", options.port))?;
     // The ports behind the served one are for measuring.
-    for (next, serve) in [(1, measure::close_at_once as fn(&TcpListener)), (2, measure::sink), (3, measure::echo)] {
+    type Serve = fn(&TcpListener);
+    let others = [(1, measure::close_at_once as Serve), (2, measure::sink), (3, measure::echo), (4, many::keep)];
+    for (next, serve) in others {
         let listener = TcpListener::bind(("::", options.port.saturating_add(next)))?;
         std::thread::spawn(move || serve(&listener));
     }

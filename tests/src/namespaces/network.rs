@@ -42,8 +42,10 @@ impl Plan {
         [format!("198.18.{}.{}", self.index, 10 + number), format!("fd53:6b65:70:{:x}::{:x}", self.index, 10 + number)]
     }
 
-    pub(super) fn outside(self) -> [String; 2] {
-        [format!("198.18.{}.201", self.index), format!("fd53:6b65:70:{:x}::c9", self.index)]
+    /// Of a machine that is no node.
+    pub(super) fn machine(self, number: u8) -> [String; 2] {
+        let host = 200 + u16::from(number);
+        [format!("198.18.{}.{host}", self.index), format!("fd53:6b65:70:{:x}::{host:x}", self.index)]
     }
 
     /// Ranges for load balancer addresses, one a family.

@@ -1,6 +1,5 @@
 //! Things that happen to a cluster, in random order.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -17,19 +16,23 @@ const LOST: &str = "node-3";
 /// How long after the API has acknowledged a Service its address must answer.
 const PROGRAMMED: Duration = Duration::from_secs(2);
 
-/// Does one thing after the other until `end`. Returns the outages and how often each thing was done.
-pub(super) fn run(
-    cluster: &TestCluster,
-    end: Instant,
-    seed: u64,
-) -> Result<(Vec<Outage>, BTreeMap<&'static str, u64>)> {
+/// One thing that was done.
+pub(super) struct Operation {
+    pub(super) what: &'static str,
+    pub(super) from: Instant,
+    pub(super) until: Instant,
+}
+
+/// Does one thing after the other until `end`. Returns the outages and what was done.
+pub(super) fn run(cluster: &TestCluster, end: Instant, seed: u64) -> Result<(Vec<Outage>, Vec<Operation>)> {
     let mut random = Random(seed);
     let mut outages = Vec::new();
-    let mut done: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let mut done = Vec::new();
     let mut turn = 0_u64;
     while Instant::now() < end {
         let left = end.saturating_duration_since(Instant::now());
         turn += 1;
+        let from = Instant::now();
         let what = match random.below(10) {
             0..=3 => {
                 service(cluster, turn)?;
@@ -62,7 +65,7 @@ pub(super) fn run(
             }
             _ => continue,
         };
-        *done.entry(what).or_default() += 1;
+        done.push(Operation { what, from, until: Instant::now() });
         std::thread::sleep(Duration::from_millis(500 + random.below(1500)));
     }
     cluster.kubectl().run(&format!("scale deployment/web --replicas={REPLICAS}"))?;

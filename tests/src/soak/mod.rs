@@ -8,6 +8,7 @@
 //! Only the loss of a node excuses a failure, and only for a while: everything else has to happen unseen.
 
 mod churn;
+mod drops;
 mod load;
 mod oracle;
 
@@ -20,6 +21,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::testbed::{Client, TestCluster};
 use crate::{Cluster as _, Member, Spec, manifest};
 use load::Target;
+use oracle::History;
 pub use oracle::Summary;
 
 /// Nodes; the last one is lost now and then.
@@ -52,21 +54,23 @@ fn soak(cluster: &TestCluster, time: Duration, seed: u64) -> Result<Summary> {
     let before = Footprint::of(cluster)?;
     let stop = AtomicBool::new(false);
     let end = Instant::now() + time;
-    let (samples, outages, operations) = std::thread::scope(|scope| {
+    let history = std::thread::scope(|scope| {
         let loads: Vec<_> =
             clients.iter().map(|client| scope.spawn(|| load::drive(cluster, client, &targets, &stop))).collect();
+        let drops = scope.spawn(|| drops::watch(cluster, &stop));
         let churned = churn::run(cluster, end, seed);
         stop.store(true, Ordering::Relaxed);
         let mut samples = Vec::new();
         for load in loads {
             samples.extend(load.join().map_err(|_| anyhow::anyhow!("a load thread panicked"))??);
         }
+        let drops = drops.join().map_err(|_| anyhow::anyhow!("the thread that reads counters panicked"))??;
         let (outages, operations) = churned?;
-        Ok::<_, anyhow::Error>((samples, outages, operations))
+        Ok::<_, anyhow::Error>(History { samples, outages, operations, drops })
     })?;
     settle(cluster)?;
     let after = Footprint::of(cluster)?;
-    let summary = oracle::judge(&samples, &outages, operations);
+    let summary = oracle::judge(&history);
     ensure!(summary.unexplained.is_empty(), "unexplained failures:\n{}", summary.unexplained.join("\n"));
     ensure!(summary.requests > 0, "nothing was asked");
     after.compare(&before)?;

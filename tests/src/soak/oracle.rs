@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use super::churn::Operation;
+use super::drops::Dropped;
 use super::load::Sample;
 
 /// A node that was lost.
@@ -33,9 +35,25 @@ pub struct Summary {
     pub operations: BTreeMap<&'static str, u64>,
 }
 
+/// What was going on around a failure is told for this long before it.
+const CONTEXT: Duration = Duration::from_secs(8);
+
+/// What happened during a run.
+#[derive(Default)]
+pub(super) struct History {
+    pub(super) samples: Vec<Sample>,
+    pub(super) outages: Vec<Outage>,
+    pub(super) operations: Vec<Operation>,
+    pub(super) drops: Vec<Dropped>,
+}
+
 /// Weighs every failure against the outages.
-pub(super) fn judge(samples: &[Sample], outages: &[Outage], operations: BTreeMap<&'static str, u64>) -> Summary {
-    let mut summary = Summary { operations, ..Summary::default() };
+pub(super) fn judge(history: &History) -> Summary {
+    let History { samples, outages, operations, .. } = history;
+    let mut summary = Summary::default();
+    for operation in operations {
+        *summary.operations.entry(operation.what).or_default() += 1;
+    }
     for sample in samples {
         summary.requests += sample.report.ok;
         if sample.report.failed == 0 {
@@ -44,17 +62,26 @@ pub(super) fn judge(samples: &[Sample], outages: &[Outage], operations: BTreeMap
         if outages.iter().any(|outage| excuses(outage, sample)) {
             summary.explained += sample.report.failed;
         } else {
-            let since =
-                samples.first().map_or(Duration::ZERO, |first| sample.from.saturating_duration_since(first.from));
-            summary.unexplained.push(format!(
-                "{:.1} s: {}: {:?}",
-                since.as_secs_f64(),
-                sample.what,
-                sample.report.failures
-            ));
+            summary.unexplained.push(tell(sample, history));
         }
     }
     summary
+}
+
+/// A failure and what was going on.
+fn tell(sample: &Sample, history: &History) -> String {
+    let begin = history.samples.iter().map(|sample| sample.from).min().unwrap_or(sample.from);
+    let at = |time: Instant| format!("{:.1} s", time.saturating_duration_since(begin).as_secs_f64());
+    let mut text =
+        format!("{} to {}: {}: {:?}", at(sample.from), at(sample.until), sample.what, sample.report.failures);
+    let near = |from: Instant, until: Instant| until + CONTEXT > sample.from && from < sample.until;
+    for operation in history.operations.iter().filter(|operation| near(operation.from, operation.until)) {
+        text.push_str(&format!("\n    {} to {}: {}", at(operation.from), at(operation.until), operation.what));
+    }
+    for drop in history.drops.iter().filter(|drop| near(drop.seen, drop.seen)) {
+        text.push_str(&format!("\n    {}: {}", at(drop.seen), drop.what));
+    }
+    text
 }
 
 /// Clients on a lost node fail for as long as it is lost; others until it is known, and a little longer. The machine
@@ -83,7 +110,11 @@ mod tests {
             what: "x".to_owned(),
             report: Report { failed: 1, ..Report::default() },
         };
-        let judged = |sample: Sample| judge(&[sample], std::slice::from_ref(&outage), BTreeMap::new()).explained == 1;
+        let judged = |sample: Sample| {
+            let outage = Outage { node: outage.node.clone(), ..outage };
+            let history = History { samples: vec![sample], outages: vec![outage], ..History::default() };
+            judge(&history).explained == 1
+        };
         assert!(!judged(sample(8, Some("node-1"))));
         assert!(judged(sample(9, Some("node-1"))) && judged(sample(23, None)));
         assert!(!judged(sample(25, Some("node-1"))) && !judged(sample(25, None)));

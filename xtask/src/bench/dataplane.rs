@@ -3,10 +3,14 @@
 //! All cases of a table are measured in turns within one run: what else the machine does hits each alike, and only ratios
 //! within a turn are compared.
 
+mod changes;
 mod measure;
 mod outside;
+mod packets;
+mod plain;
 mod pods;
 
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -20,9 +24,9 @@ use super::report::Row;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Services of the large case
-    #[arg(long, default_value_t = 10_000)]
-    services: usize,
+    /// Numbers of Services beside one, rising
+    #[arg(long, value_delimiter = ',', default_values_t = [10_000, 100_000])]
+    services: Vec<usize>,
     /// Turns; each measures every case once
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -43,13 +47,19 @@ enum Part {
     Tc,
     /// From outside through node ports
     Outside,
+    /// How soon packets obey a change
+    Changes,
+    /// What a packet costs in each program
+    Packets,
 }
 
 const BENCH: &str = "dataplane";
 const NODE: &str = "node-1";
 
 pub(crate) fn run(options: &Options) -> Result<Vec<Row>> {
-    ensure!((2..=100_000).contains(&options.services), "--services must be between 2 and 100000");
+    let services = &options.services;
+    ensure!(services.is_sorted_by(|a, b| a < b), "--services must rise");
+    ensure!(services.iter().all(|count| (2..=100_000).contains(count)), "--services must be between 2 and 100000");
     ensure!(options.rounds > 0 && options.seconds > 0, "--rounds and --seconds must be at least 1");
     let wanted = |part| options.only.is_none_or(|only| only == part);
     let mut rows = Vec::new();
@@ -59,9 +69,14 @@ pub(crate) fn run(options: &Options) -> Result<Vec<Row>> {
     if wanted(Part::Tc) {
         rows.extend(pods::run_tc(options)?);
     }
-    // Only when asked for: its baseline still loses connections beside the programs on the uplink.
-    if options.only == Some(Part::Outside) {
+    if wanted(Part::Outside) {
         rows.extend(outside::run(options)?);
+    }
+    if wanted(Part::Changes) {
+        rows.extend(changes::run()?);
+    }
+    if wanted(Part::Packets) {
+        rows.extend(packets::run()?);
     }
     Ok(rows)
 }
@@ -99,7 +114,7 @@ fn resident(cluster: &TestCluster, member: Member<'_>) -> Result<f64> {
 }
 
 /// Creates Services that all select the one server, and returns the last one's address.
-fn create_services(cluster: &TestCluster, count: usize) -> Result<String> {
+fn create_services(cluster: &TestCluster, numbers: Range<usize>) -> Result<String> {
     const CONNECTIONS: usize = 8;
     let proxy = Proxy::start(&cluster.kubectl())?;
     let create = |number: usize| -> Result<String> {
@@ -108,16 +123,18 @@ fn create_services(cluster: &TestCluster, count: usize) -> Result<String> {
         ensure!(answer.code == 201, "creating a Service: {} {}", answer.code, String::from_utf8_lossy(&answer.body));
         answer.json()["spec"]["clusterIP"].as_str().map(str::to_owned).context("a Service without address")
     };
+    let last = numbers.end - 1;
     std::thread::scope(|scope| {
         let create = &create;
         let workers: Vec<_> = (0..CONNECTIONS)
             .map(|worker| {
-                scope.spawn(move || (worker..count - 1).step_by(CONNECTIONS).try_for_each(|n| create(n).map(drop)))
+                let mut mine = (numbers.start + worker..last).step_by(CONNECTIONS);
+                scope.spawn(move || mine.try_for_each(|number| create(number).map(drop)))
             })
             .collect();
         workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|_| anyhow::bail!("a thread panicked")))
     })?;
-    create(count - 1)
+    create(last)
 }
 
 fn wait_for_service(cluster: &TestCluster, client: &Client, address: &str) -> Result<()> {

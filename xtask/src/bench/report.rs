@@ -10,6 +10,7 @@ use serde::Serialize;
 pub(crate) enum Aim {
     AtLeast(f64),
     Above(f64),
+    AtMost(f64),
     /// Only to be known.
     None,
 }
@@ -31,6 +32,7 @@ impl Row {
         let (text, met) = match aim {
             Aim::AtLeast(limit) => (Some(format!(">= {limit}")), Some(value >= limit)),
             Aim::Above(limit) => (Some(format!("> {limit}")), Some(value > limit)),
+            Aim::AtMost(limit) => (Some(format!("<= {limit}")), Some(value <= limit)),
             Aim::None => (None, None),
         };
         Self { bench, case: case.to_owned(), figure: figure.to_owned(), value, unit, aim: text, met }

@@ -8,7 +8,7 @@ use skep_tests::testbed::TestCluster;
 
 /// Address of baseline Service `number`, in a range of its own.
 pub(crate) fn address(number: usize) -> String {
-    format!("10.97.{}.{}", number / 250, number % 250 + 1)
+    format!("10.{}.{}.{}", 97 + number / 62_500, number / 250 % 250, number % 250 + 1)
 }
 
 /// The measured ports of the last Service beside TCP 80, which every one has: protocol, port, the server's port.
@@ -95,21 +95,26 @@ pub(crate) fn node_ports(backend: &str) -> String {
     text
 }
 
-/// Feeds a program on a node, `nft -f -` for example.
-pub(crate) fn load(cluster: &TestCluster, node: &str, argv: &[&str], input: &str) -> Result<()> {
+/// A program on a node, to be [loaded](load) with rules.
+pub(crate) fn on_node(cluster: &TestCluster, node: &str, argv: &[&str]) -> Result<Command> {
+    let mut command = Command::new("nsenter");
+    command.args(cluster.enter(node)?).args(argv);
+    Ok(command)
+}
+
+/// Feeds a program, `nft -f -` for example.
+pub(crate) fn load(command: &mut Command, input: &str) -> Result<()> {
     use std::io::Write as _;
-    let mut child = Command::new("nsenter")
-        .args(cluster.enter(node)?)
-        .args(argv)
+    let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .context("cannot run nsenter")?;
+        .with_context(|| format!("cannot run {command:?}"))?;
     child.stdin.take().context("no standard input")?.write_all(input.as_bytes())?;
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        bail!("{argv:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
 }

@@ -133,3 +133,30 @@ fn a_quiet_datagram_flow_gives_way_and_a_connection_never() {
         assert!(!gives_way(now - 50 * SECOND + lifetime(proto::TCP, state), proto::TCP, state, now));
     }
 }
+
+#[test]
+fn an_answered_question_is_spent_before_a_conversation() {
+    let datagram = |direction| packet(proto::UDP, direction, 0);
+    let mut value = open(&datagram(Direction::Egress), Direction::Egress, 0);
+    advance(&mut value, &datagram(Direction::Ingress), Direction::Ingress, 0);
+    assert_eq!(value.expires, 180 * SECOND);
+    assert!(!is_spent(&value, proto::UDP, 30 * SECOND - 1));
+    assert!(is_spent(&value, proto::UDP, 30 * SECOND));
+    for _ in 0..2 {
+        advance(&mut value, &datagram(Direction::Egress), Direction::Egress, 0);
+    }
+    assert!(!is_spent(&value, proto::UDP, 180 * SECOND - 1));
+    assert!(is_spent(&value, proto::UDP, 180 * SECOND));
+}
+
+#[test]
+fn only_what_nobody_answers_or_what_ends_is_expendable() {
+    let mut value = open(&sent(tcp_flags::SYN), Direction::Egress, 0);
+    assert!(!is_expendable(&value, proto::TCP, PATIENCE - 1));
+    assert!(is_expendable(&value, proto::TCP, PATIENCE));
+    advance(&mut value, &received(tcp_flags::SYN | tcp_flags::ACK), Direction::Ingress, 0);
+    assert!(!is_expendable(&value, proto::TCP, 86_399 * SECOND));
+    advance(&mut value, &sent(tcp_flags::FIN | tcp_flags::ACK), Direction::Egress, 0);
+    assert!(!is_expendable(&value, proto::TCP, PATIENCE - 1));
+    assert!(is_expendable(&value, proto::TCP, PATIENCE));
+}

@@ -75,7 +75,7 @@ impl MapRow {
         use skep_abi::map;
 
         match name {
-            map::ORIGINS | map::CONNTRACK | map::FRAGMENTS | map::AFFINITY => "LRU hash",
+            map::ORIGINS | map::FRAGMENTS | map::AFFINITY => "LRU hash",
             map::SERVICE_HITS => "per-CPU hash",
             map::PORT_RULES | map::PREFIXES | map::SOURCE_RANGES | map::ROUTES => "LPM trie",
             map::DROPS | map::COUNTERS => "per-CPU array",

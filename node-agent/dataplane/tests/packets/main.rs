@@ -11,6 +11,7 @@ mod build;
 mod choice;
 mod cost;
 mod malformed;
+mod offload;
 mod refuse;
 mod translate;
 mod world;

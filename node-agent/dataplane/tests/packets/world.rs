@@ -1,4 +1,5 @@
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
@@ -42,6 +43,11 @@ impl World {
         let world = Self { dataplane, dir };
         world.dataplane.maps().endpoints.set(&IFINDEX, &endpoint()).unwrap();
         Some(world)
+    }
+
+    /// Where programs and maps are pinned.
+    pub(crate) fn bpf_dir(&self) -> PathBuf {
+        self.dir.path().join("skep")
     }
 
     /// Changes the pod's entry.

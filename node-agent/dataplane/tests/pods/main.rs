@@ -18,4 +18,5 @@ mod policy;
 mod service;
 mod short_way;
 mod spoof;
+mod sweep;
 mod world;

@@ -1,10 +1,11 @@
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::process::Command;
 
 use skep_abi::{Counter, Direction, Reason, nat_flags};
 
 use crate::lan::{Lan, MASQUERADE, Place, TCP, UDP, any};
-use crate::machine::exchange;
+use crate::machine::{Machine, exchange};
 
 #[test]
 fn when_every_port_is_in_use_connections_fail_and_are_counted() {
@@ -80,6 +81,38 @@ fn a_socket_of_the_host_that_comes_later_gets_another_port() {
     });
     let wanted = format!("192.0.2.1:{other} 1");
     assert_eq!(of_host, [wanted.clone(), wanted]);
+    assert_eq!(pod.run(move || exchange(&socket, server, 1).unwrap().0), format!("{seen} 1"));
+}
+
+#[test]
+fn what_others_masquerade_on_the_node_gets_another_port_than_a_flow_has() {
+    let Some(lan) = Lan::new(MASQUERADE) else { return };
+    let (pod, node) = (lan.nodes[0].pod(1), &lan.nodes[0].machine);
+    let guest = Machine::new(["10.99.0.2", "fd99::2"]);
+    let thread = guest.thread();
+    node.ip(&format!("link add guest type veth peer name eth0 netns {thread}"));
+    node.ip("link set guest up");
+    node.ip("addr add 10.99.0.1/24 dev guest");
+    guest.ip("link set eth0 up");
+    guest.ip("addr add 10.99.0.2/24 dev eth0");
+    guest.ip("route add default via 10.99.0.1");
+    let rules = "add table ip others; add chain ip others out { type nat hook postrouting priority 100; }; \
+                 add rule ip others out ip saddr 10.99.0.0/24 masquerade";
+    node.run(move || assert!(Command::new("nft").arg(rules).status().unwrap().success()));
+    let server = lan.client.udp_server((lan.client.addr(false), 0).into());
+    let (socket, seen) = pod.run(move || {
+        let socket = UdpSocket::bind("10.244.1.1:0").unwrap();
+        let seen = exchange(&socket, server, 1).unwrap().0;
+        (socket, seen.split_once(' ').unwrap().0.parse::<SocketAddr>().unwrap())
+    });
+    // The rules keep the guest's own port where they can.
+    let of_guest = guest.run(move || {
+        let socket = UdpSocket::bind(("10.99.0.2", seen.port())).unwrap();
+        [(); 2].map(|()| exchange(&socket, server, 1).unwrap().0)
+    });
+    assert!(of_guest[0].starts_with("192.0.2.1:"), "{of_guest:?}");
+    assert!(!of_guest[0].starts_with(&seen.to_string()), "{of_guest:?}");
+    assert_eq!(of_guest[0], of_guest[1]);
     assert_eq!(pod.run(move || exchange(&socket, server, 1).unwrap().0), format!("{seen} 1"));
 }
 

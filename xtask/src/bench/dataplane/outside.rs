@@ -7,44 +7,62 @@ use skep_tests::testbed::{Client, TestCluster};
 use super::super::report::{Aim, Row};
 use super::super::rules;
 use super::measure::{Measured, Target, What};
+use super::plain::Plain;
 use super::{BENCH, NODE, Options, start};
 
 const OTHER: &str = "node-2";
 /// What of the machine outside is measured.
 const WHAT: [What; 2] = [What::Connections, What::Datagrams];
 
-const CASE: &str = "NodePort, tc";
+/// A cluster whose node ports are measured.
+struct Case {
+    name: &'static str,
+    cluster: &'static str,
+    agent_args: &'static [&'static str],
+    /// Datagrams a second, as a multiple of what the rules reach.
+    datagrams: f64,
+}
+
+const CASES: [Case; 1] = [Case { name: "NodePort, tc", cluster: "bench-out", agent_args: &[], datagrams: 1.5 }];
 
 pub(super) fn run(options: &Options) -> Result<Vec<Row>> {
-    println!("cluster of two nodes, node ports...");
-    let cluster = TestCluster::up(Spec::new("bench-out", 2))?;
+    let mut rows = Vec::new();
+    for case in CASES {
+        rows.extend(measure(&case, options)?);
+    }
+    Ok(rows)
+}
+
+fn measure(case: &Case, options: &Options) -> Result<Vec<Row>> {
+    println!("cluster of two nodes, node ports, and two machines with rules...");
+    let mut spec = Spec::new(case.cluster, 2);
+    spec.agent_args.extend(case.agent_args.iter().map(|&arg| arg.to_owned()));
+    let cluster = TestCluster::up(spec)?;
     cluster.add_outside()?;
-    let (_, server) = start(&cluster, OTHER, "NodePort")?;
+    let plain = Plain::start(&cluster)?;
+    start(&cluster, OTHER, "NodePort")?;
     let service = cluster.kubectl().json("get service web")?;
     let port = |index: usize| {
         let port = service["spec"]["ports"][index]["nodePort"].as_u64().and_then(|port| u16::try_from(port).ok());
         port.context("a node port")
     };
     let [node, _] = cluster.node_addresses(NODE)?;
-    let ports = Target::NodePorts(node.clone(), [port(0)?, port(1)?, port(2)?, port(3)?]);
-    let baseline = Target::NodePorts(node, rules::NODE_PORTS);
+    let ports = Target::NodePorts(node, [port(0)?, port(1)?, port(2)?, port(3)?]);
+    let baseline = Target::NodePorts(plain.address().to_owned(), rules::NODE_PORTS);
+    let (name, other) = (case.name, format!("nftables beside {}", case.name));
     let client = Client::Outside;
     let mut bench = Measured::new(&cluster, &client, options);
     for _ in 0..options.rounds {
         for what in WHAT {
-            bench.measure(CASE, what, &ports)?;
+            bench.measure(name, what, &ports)?;
+            bench.measure(&other, what, &baseline)?;
         }
-        rules::load(&cluster, NODE, &["nft", "-f", "-"], &rules::node_ports(&server))?;
-        for what in WHAT {
-            bench.measure("NodePort, nftables", what, &baseline)?;
-        }
-        rules::load(&cluster, NODE, &["nft", "delete", "table", "ip", "bench"], "")?;
     }
     let mut rows = bench.rows();
     for what in WHAT {
-        let aim = if what == What::Datagrams { Aim::AtLeast(1.5) } else { Aim::Above(1.0) };
-        let value = bench.ratio(what, CASE, "NodePort, nftables")?;
-        rows.push(Row::new(BENCH, CASE, &what.of("nftables"), value, "ratio", aim));
+        let aim = if what == What::Datagrams { Aim::AtLeast(case.datagrams) } else { Aim::Above(1.0) };
+        let value = bench.ratio(what, name, &other)?;
+        rows.push(Row::new(BENCH, name, &what.of("nftables"), value, "ratio", aim));
     }
     Ok(rows)
 }

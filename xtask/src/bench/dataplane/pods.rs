@@ -9,10 +9,16 @@ use super::super::rules;
 use super::measure::{Measured, Target, What};
 use super::{BENCH, NODE, Options, create_services, resident, start, wait_for_service};
 
+/// Services of the iptables baseline, which looks at one after the other.
+const IPTABLES_SERVICES: usize = 30_000;
+
 /// With socket hooks: directly, through a ClusterIP with one Service and with many, through rule sets.
 pub(super) fn run(options: &Options) -> Result<Vec<Row>> {
     println!("cluster of one node...");
-    let cluster = TestCluster::up(Spec::new("bench", 1))?;
+    let mut spec = Spec::new("bench", 1);
+    // The default range of Service addresses has 65,534.
+    spec.control_args.push("--service-cidr=10.112.0.0/14,fd53:6b65:7073::/108".to_owned());
+    let cluster = TestCluster::up(spec)?;
     let (client, server) = start(&cluster, NODE, "ClusterIP")?;
     let first = cluster.kubectl().run("get service web -o jsonpath={.spec.clusterIP}")?;
     let mut bench = Measured::new(&cluster, &client, options);
@@ -21,53 +27,101 @@ pub(super) fn run(options: &Options) -> Result<Vec<Row>> {
         bench.measure("direct, 1 Service", What::Connections, &direct)?;
         bench.measure("ClusterIP, 1 Service", What::Connections, &Target::Service(first.clone()))?;
     }
-
-    let before = [resident(&cluster, Member::Control)?, resident(&cluster, Member::Agent(NODE))?];
-    println!("{} Services through the API...", options.services);
-    let last = create_services(&cluster, options.services)?;
-    wait_for_service(&cluster, &client, &last)?;
-    let large = format!("{} Services", options.services);
-    let names = ["direct", "ClusterIP", "nftables", "iptables"].map(|way| format!("{way}, {large}"));
-    let through = Target::Service(last);
-    let baseline = Target::Service(rules::address(options.services - 1));
-    let nft = rules::nftables(options.services, &server);
-    let iptables = rules::iptables(options.services, &server);
-    for _ in 0..options.rounds {
-        for what in What::ALL {
-            bench.measure(&names[0], what, &direct)?;
-            bench.measure(&names[1], what, &through)?;
-        }
-        rules::load(&cluster, NODE, &["nft", "-f", "-"], &nft)?;
-        for what in What::ALL {
-            bench.measure(&names[2], what, &baseline)?;
-        }
-        rules::load(&cluster, NODE, &["nft", "delete", "table", "ip", "bench"], "")?;
-        rules::load(&cluster, NODE, &["iptables-restore"], &iptables)?;
-        for what in What::ALL {
-            bench.measure(&names[3], what, &baseline)?;
-        }
-        rules::load(&cluster, NODE, &["iptables-restore"], "*nat\nCOMMIT\n")?;
-    }
-
-    let mut rows = bench.rows();
     let small = bench.ratio(What::Connections, "ClusterIP, 1 Service", "direct, 1 Service")?;
-    rows.push(ratio("ClusterIP, 1 Service", &What::Connections.of("direct"), small, Aim::AtLeast(0.97)));
-    for what in What::ALL {
-        let to = |other: usize| bench.ratio(what, &names[1], &names[other]);
-        rows.push(ratio(&names[1], &what.of("direct"), to(0)?, Aim::AtLeast(0.97)));
-        let connections = what == What::Connections;
-        let nft = if connections { Aim::AtLeast(1.15) } else { Aim::Above(1.0) };
-        rows.push(ratio(&names[1], &what.of("nftables"), to(2)?, nft));
-        let iptables = if connections && options.services >= 30_000 { Aim::AtLeast(2.2) } else { Aim::Above(1.0) };
-        rows.push(ratio(&names[1], &what.of("iptables"), to(3)?, iptables));
+    let mut ratios = vec![ratio("ClusterIP, 1 Service", &What::Connections.of("direct"), small, Aim::AtLeast(0.97))];
+    ratios.extend(residents(&cluster, 1)?);
+
+    let mut there = 0;
+    for &services in &options.services {
+        println!("{services} Services through the API...");
+        let last = create_services(&cluster, there..services)?;
+        there = services;
+        wait_for_service(&cluster, &client, &last)?;
+        let stage = Stage::new(services, &server);
+        for _ in 0..options.rounds {
+            for what in What::ALL {
+                bench.measure(&stage.direct, what, &direct)?;
+                bench.measure(&stage.cluster_ip, what, &Target::Service(last.clone()))?;
+            }
+            for rules in &stage.rules {
+                rules::load(&mut rules::on_node(&cluster, NODE, rules.load)?, &rules.text)?;
+                for what in What::ALL {
+                    bench.measure(&rules.case, what, &Target::Service(rules::address(rules.services - 1)))?;
+                }
+                rules::load(&mut rules::on_node(&cluster, NODE, rules.unload)?, rules.nothing)?;
+            }
+        }
+        let case = &stage.cluster_ip;
+        for what in What::ALL {
+            ratios.push(ratio(case, &what.of("direct"), bench.ratio(what, case, &stage.direct)?, Aim::AtLeast(0.97)));
+            for rules in &stage.rules {
+                let aim = if what == What::Connections { rules.aim } else { Aim::Above(1.0) };
+                ratios.push(ratio(case, &what.of(&rules.case), bench.ratio(what, case, &rules.case)?, aim));
+            }
+        }
+        let flat = bench.ratio(What::Connections, case, &stage.direct)? / small;
+        ratios.push(ratio(case, "connections of 1 Service (flat)", flat, Aim::AtLeast(0.97)));
+        ratios.extend(residents(&cluster, services)?);
     }
-    let flat = bench.ratio(What::Connections, &names[1], &names[0])? / small;
-    rows.push(ratio(&names[1], "connections of 1 Service (flat)", flat, Aim::AtLeast(0.97)));
-    for (member, name, before) in [(Member::Control, "control", before[0]), (Member::Agent(NODE), "agent", before[1])] {
-        rows.push(Row::new(BENCH, name, "resident, 1 Service", before, "MiB", Aim::None));
-        rows.push(Row::new(BENCH, name, &format!("resident, {large}"), resident(&cluster, member)?, "MiB", Aim::None));
-    }
+    let mut rows = bench.rows();
+    rows.extend(ratios);
     Ok(rows)
+}
+
+/// What is measured with a number of Services.
+struct Stage {
+    direct: String,
+    cluster_ip: String,
+    rules: Vec<Rules>,
+}
+
+/// A rule set to compare with.
+struct Rules {
+    case: String,
+    services: usize,
+    text: String,
+    load: &'static [&'static str],
+    unload: &'static [&'static str],
+    /// Input of `unload`.
+    nothing: &'static str,
+    /// For connections.
+    aim: Aim,
+}
+
+impl Stage {
+    fn new(services: usize, server: &str) -> Self {
+        let mut rules = vec![Rules {
+            case: format!("nftables, {services} Services"),
+            services,
+            text: rules::nftables(services, server),
+            load: &["nft", "-f", "-"],
+            unload: &["nft", "delete", "table", "ip", "bench"],
+            nothing: "",
+            aim: Aim::AtLeast(1.15),
+        }];
+        if services >= IPTABLES_SERVICES {
+            rules.push(Rules {
+                case: format!("iptables, {IPTABLES_SERVICES} Services"),
+                services: IPTABLES_SERVICES,
+                text: rules::iptables(IPTABLES_SERVICES, server),
+                load: &["iptables-restore"],
+                unload: &["iptables-restore"],
+                nothing: "*nat\nCOMMIT\n",
+                aim: Aim::AtLeast(2.2),
+            });
+        }
+        let case = |way: &str| format!("{way}, {services} Services");
+        Self { direct: case("direct"), cluster_ip: case("ClusterIP"), rules }
+    }
+}
+
+/// Resident memory of control and agent.
+fn residents(cluster: &TestCluster, services: usize) -> Result<Vec<Row>> {
+    let row = |(member, name): (Member<'_>, &str)| {
+        let figure = format!("resident, {services} Services");
+        Ok(Row::new(BENCH, name, &figure, resident(cluster, member)?, "MiB", Aim::None))
+    };
+    [(Member::Control, "control"), (Member::Agent(NODE), "agent")].into_iter().map(row).collect()
 }
 
 /// By tc alone: what a packet costs that is translated on its way.

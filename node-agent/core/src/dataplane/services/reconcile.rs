@@ -25,7 +25,7 @@ impl Services {
         self.announcements.update(number, owner);
         let Some(owner) = self.objects.owner_mut(number) else { return };
         let mut old_groups = std::mem::take(&mut owner.groups);
-        let old_frontends = std::mem::replace(&mut owner.frontends, Vec::new());
+        let old_frontends = std::mem::take(&mut owner.frontends);
         let mut new_groups = Vec::with_capacity(groups.len());
         for (at, planned) in groups.into_iter().enumerate() {
             let old = old_groups.iter().position(|old| old.port == planned.port && old.family == planned.family);

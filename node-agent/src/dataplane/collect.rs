@@ -1,9 +1,9 @@
 use std::io;
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
+use skep_abi::map;
 use skep_dataplane::{Dataplane, Error, Swept};
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -12,25 +12,42 @@ use tracing::{info, warn};
 const SELDOM: Duration = Duration::from_secs(30);
 const OFTEN: Duration = Duration::from_secs(1);
 
-/// Removes translations that are over, on a thread of its own, until nobody wants to know how full the map is any more.
+/// How full the maps are that kernel programs fill, as of the last sweep of each.
+#[derive(Clone)]
+pub struct SweptMaps {
+    /// Connections of local pods.
+    pub conntrack: watch::Receiver<Swept>,
+    /// Translations at the uplink.
+    pub nat: watch::Receiver<Swept>,
+}
+
+/// Removes what is over, on a thread for each map, until nobody wants to know how full it is any more.
 ///
 /// # Errors
-/// The map cannot be opened, or the thread not be started.
-pub fn collect_nat(dataplane: &Arc<Dataplane>) -> Result<watch::Receiver<Swept>, CollectError> {
-    let mut sweeper = dataplane.nat_sweeper()?;
+/// A map cannot be opened, or a thread not be started.
+pub fn collect(dataplane: &Dataplane) -> Result<SweptMaps, CollectError> {
+    let (mut conntrack, mut nat) = (dataplane.conntrack_sweeper()?, dataplane.nat_sweeper()?);
+    Ok(SweptMaps {
+        conntrack: keep_swept(map::CONNTRACK, move |now| conntrack.sweep(now))?,
+        nat: keep_swept(map::NAT, move |now| nat.sweep(now))?,
+    })
+}
+
+fn keep_swept(
+    map: &'static str,
+    mut sweep: impl FnMut(u64) -> Result<Swept, Error> + Send + 'static,
+) -> Result<watch::Receiver<Swept>, CollectError> {
     let (result, results) = watch::channel(Swept::default());
-    thread::Builder::new().name("nat".to_owned()).spawn(move || {
+    thread::Builder::new().name(map.to_owned()).spawn(move || {
         let mut wait = OFTEN;
         let mut working = true;
         while !result.is_closed() {
             thread::sleep(wait);
-            match boot_time()
-                .map_err(|error| error.to_string())
-                .and_then(|now| sweeper.sweep(now).map_err(|e| e.to_string()))
-            {
+            let now = boot_time().map_err(|error| error.to_string());
+            match now.and_then(|now| sweep(now).map_err(|error| error.to_string())) {
                 Ok(swept) => {
                     if !working {
-                        info!("translations that are over are removed again");
+                        info!(map, "entries that are over are removed again");
                     }
                     working = true;
                     wait = next_wait(&swept, wait);
@@ -38,7 +55,7 @@ pub fn collect_nat(dataplane: &Arc<Dataplane>) -> Result<watch::Receiver<Swept>,
                 }
                 Err(problem) => {
                     if working {
-                        warn!(problem, "translations that are over are not removed");
+                        warn!(map, problem, "entries that are over are not removed");
                     }
                     working = false;
                     wait = SELDOM;
@@ -49,7 +66,7 @@ pub fn collect_nat(dataplane: &Arc<Dataplane>) -> Result<watch::Receiver<Swept>,
     Ok(results)
 }
 
-/// Why translations are not collected.
+/// Why entries are not collected.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// The map.
