@@ -33,6 +33,7 @@ const END_TO_END: &[&str] = &[
     "node_failure",
     "control_crash",
     "bad_input",
+    "soak",
 ];
 
 impl Test {
