@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage:
   skep-demo serve [--port N] [--drain SECONDS]     HTTP on TCP and datagrams on UDP, IPv4 and IPv6;
-                                                   N+1 closes at once, N+2 takes bytes, N+3 sends them back, N+4 too, for very many
+                                                   N+1 closes at once, N+2 takes bytes (counts datagrams), N+3 sends them back, N+4 too, for very many
   skep-demo load ADDR:PORT [--udp [--connected]] [--count N] [--seconds N] [--concurrency N] [--interval-ms N] [--timeout-ms N]
   skep-demo hold ADDR:PORT [--connections N] [--seconds N]
   skep-demo connect ADDR:PORT [--udp [--connected]]  one connection: prints peer, own address and the answer
@@ -22,6 +22,7 @@ const USAGE: &str = "usage:
   skep-demo rate ADDR:PORT [--seconds N] [--concurrency N]  to the closing port: connections per second
   skep-demo stream ADDR:PORT [--seconds N]         to N+2: bytes per second
   skep-demo rr ADDR:PORT [--seconds N]             to N+3: exchanges of one byte per second
+  skep-demo flood ADDR:PORT [--seconds N]          to N+2: datagrams per second that arrive
   skep-demo pps ADDR:PORT [--connected] [--seconds N]  datagrams answered per second
   skep-demo many ADDR:PORT [--connections N] [--concurrency N]  to N+4: all at a time, then a byte there and back on each
   skep-demo pause";
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         ("flow", Some(target)) => client::flow(target, &options),
         ("stream", Some(target)) => measure::stream(target, &options),
         ("rr", Some(target)) => measure::rr(target, &options),
+        ("flood", Some(target)) => measure::flood(target, &options),
         ("pps", Some(target)) => measure::pps(target, &options),
         ("wait", Some(target)) => hold::wait(target, &options),
         ("many", Some(target)) => many::many(target, &options),

@@ -1,4 +1,4 @@
-//! `rate`, `stream`, `rr` and `pps`: how fast something goes. Each prints one JSON object with `per_second`.
+//! `rate`, `stream`, `rr`, `pps` and `flood`: how fast something goes. Each prints one JSON object with `per_second`.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -83,6 +83,61 @@ pub(crate) fn pps(target: SocketAddr, options: &Options) -> io::Result<bool> {
         }
         Ok((done, failed))
     })
+}
+
+/// What the counting server is asked by.
+const HOW_MANY: &[u8] = b"how many";
+
+/// Sends datagrams without waiting for anything; prints how many per second arrived.
+pub(crate) fn flood(target: SocketAddr, options: &Options) -> io::Result<bool> {
+    let socket = UdpSocket::bind(if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
+    socket.connect(target)?;
+    socket.set_read_timeout(Some(Duration::from_millis(200)))?;
+    let before = arrived(&socket)?;
+    let begin = Instant::now();
+    let deadline = begin + Duration::from_secs(options.seconds.max(1));
+    let mut sent = 0_u64;
+    while Instant::now() < deadline {
+        for _ in 0..64 {
+            // A queue that is full loses it: it does not arrive.
+            sent += u64::from(socket.send(&[b'x'; 18]).is_ok());
+        }
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let done = arrived(&socket)? - before;
+    println!(r#"{{"per_second":{:.1},"ok":{done},"failed":{}}}"#, done as f64 / seconds, sent.saturating_sub(done));
+    Ok(done > 0)
+}
+
+/// What the server has counted, once its queue is empty.
+fn arrived(socket: &UdpSocket) -> io::Result<u64> {
+    const TRIES: u32 = 20;
+    let mut buffer = [0; 32];
+    for _ in 0..TRIES {
+        socket.send(HOW_MANY)?;
+        if let Ok(length) = socket.recv(&mut buffer) {
+            let count = String::from_utf8_lossy(&buffer[..length]).parse();
+            return count.map_err(|_| io::ErrorKind::InvalidData.into());
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
+}
+
+/// Counts datagrams, and tells how many there were.
+pub(crate) fn count(socket: &UdpSocket) {
+    let mut count = 0_u64;
+    let mut buffer = [0; 64];
+    loop {
+        match socket.recv_from(&mut buffer) {
+            Ok((length, client)) if &buffer[..length] == HOW_MANY => {
+                // A lost answer is asked for again.
+                let _ = socket.send_to(count.to_string().as_bytes(), client);
+            }
+            Ok(_) => count += 1,
+            // What an earlier answer met.
+            Err(_) => {}
+        }
+    }
 }
 
 /// Runs `work` in `--concurrency` threads for `--seconds` and prints the sum of what they did.

@@ -24,6 +24,8 @@ pub(crate) fn serve(options: &Options) -> io::Result<bool> {
         let listener = TcpListener::bind(("::", options.port.saturating_add(next)))?;
         std::thread::spawn(move || serve(&listener));
     }
+    let counted = UdpSocket::bind(("::", options.port.saturating_add(2)))?;
+    std::thread::spawn(move || measure::count(&counted));
     println!("serving as {name} on port {}", options.port);
     let udp_name = name.clone();
     std::thread::spawn(move || answer_datagrams(&udp, &udp_name));

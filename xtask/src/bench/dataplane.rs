@@ -90,6 +90,7 @@ fn service(name: &str, kind: &str) -> String {
             {"name": "stream", "port": 81, "targetPort": 8082},
             {"name": "exchanges", "port": 82, "targetPort": 8083},
             {"name": "datagrams", "port": 80, "targetPort": 8080, "protocol": "UDP"},
+            {"name": "packets", "port": 83, "targetPort": 8082, "protocol": "UDP"},
         ]},
     })
     .to_string()

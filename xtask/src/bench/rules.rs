@@ -66,14 +66,14 @@ pub(crate) fn iptables(services: usize, backend: &str) -> String {
     text
 }
 
-/// Node ports of the nftables baseline, outside of the range that Kubernetes gives: connections, stream, exchanges, datagrams.
-pub(crate) const NODE_PORTS: [u16; 4] = [40_080, 40_081, 40_082, 40_080];
+/// Node ports of the nftables baseline, outside of the range that Kubernetes gives: connections, stream, exchanges, datagrams, packets.
+pub(crate) const NODE_PORTS: [u16; 5] = [40_080, 40_081, 40_082, 40_080, 40_083];
 
 /// Node ports as kube-proxy's nftables mode writes them: a verdict map, the endpoint's chain, masquerade of marked packets.
 pub(crate) fn node_ports(backend: &str) -> String {
     let mut text = String::from("table ip bench {\n");
     let mut elements = Vec::new();
-    let targets = [("tcp", 8081), ("tcp", 8082), ("tcp", 8083), ("udp", 8080)];
+    let targets = [("tcp", 8081), ("tcp", 8082), ("tcp", 8083), ("udp", 8080), ("udp", 8082)];
     for (index, ((protocol, target), port)) in targets.into_iter().zip(NODE_PORTS).enumerate() {
         let _ = writeln!(
             text,

@@ -12,18 +12,18 @@ use super::{BENCH, NODE, Options, start};
 
 const OTHER: &str = "node-2";
 /// What of the machine outside is measured.
-const WHAT: [What; 2] = [What::Connections, What::Datagrams];
+const WHAT: [What; 3] = [What::Connections, What::Datagrams, What::Packets];
 
 /// A cluster whose node ports are measured.
 struct Case {
     name: &'static str,
     cluster: &'static str,
     agent_args: &'static [&'static str],
-    /// Datagrams a second, as a multiple of what the rules reach.
-    datagrams: f64,
+    /// Packets a second, as a multiple of what the rules reach.
+    packets: f64,
 }
 
-const CASES: [Case; 1] = [Case { name: "NodePort, tc", cluster: "bench-out", agent_args: &[], datagrams: 1.5 }];
+const CASES: [Case; 1] = [Case { name: "NodePort, tc", cluster: "bench-out", agent_args: &[], packets: 1.5 }];
 
 pub(super) fn run(options: &Options) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
@@ -47,7 +47,7 @@ fn measure(case: &Case, options: &Options) -> Result<Vec<Row>> {
         port.context("a node port")
     };
     let [node, _] = cluster.node_addresses(NODE)?;
-    let ports = Target::NodePorts(node, [port(0)?, port(1)?, port(2)?, port(3)?]);
+    let ports = Target::NodePorts(node, [port(0)?, port(1)?, port(2)?, port(3)?, port(4)?]);
     let baseline = Target::NodePorts(plain.address().to_owned(), rules::NODE_PORTS);
     let (name, other) = (case.name, format!("nftables beside {}", case.name));
     let client = Client::Outside;
@@ -60,7 +60,7 @@ fn measure(case: &Case, options: &Options) -> Result<Vec<Row>> {
     }
     let mut rows = bench.rows();
     for what in WHAT {
-        let aim = if what == What::Datagrams { Aim::AtLeast(case.datagrams) } else { Aim::Above(1.0) };
+        let aim = if what == What::Packets { Aim::AtLeast(case.packets) } else { Aim::Above(1.0) };
         let value = bench.ratio(what, name, &other)?;
         rows.push(Row::new(BENCH, name, &what.of("nftables"), value, "ratio", aim));
     }
