@@ -21,11 +21,11 @@ use skep_abi::{Addr, Counter, Direction, OVERLAY_PORT, Reason, node_addr_flags, 
 use skep_verdict::packet::{ETH_P_IP, ETH_P_IPV6, Icmp, Packet, Part};
 use skep_verdict::{nat, proto};
 
+use super::conclude::conclude;
 use super::parse::parse;
 use super::scratch::{self, Scratch};
 use super::{PASS, SHOT, egress, flow, forward, fragment, icmp, service};
 use crate::action::{Packed, pack, unpack};
-use crate::pod::refuse;
 use crate::skb::Skb;
 use crate::{maps, record};
 
@@ -111,18 +111,8 @@ fn try_leave(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
 pub(crate) fn skep_from_overlay(ctx: TcContext) -> i32 {
     let skb = Skb(ctx.skb.skb);
     let Some(s) = scratch::get() else { return SHOT };
-    // What needs most of the stack is called from here.
-    let result = match unpack(arrive(skb, s)) {
-        Ok(service::REFUSED) => unpack(refuse::answer(skb, &s.packet)),
-        Ok(action) => return action,
-        Err(reason) => Err(reason),
-    };
-    let reason = match result {
-        Ok(_) => Reason::NoEndpoints,
-        Err(reason) => reason,
-    };
-    let shot = scratch::dropped(skb, s, Direction::Ingress, reason);
-    result.unwrap_or(shot)
+    let decided = arrive(skb, s);
+    conclude(skb, s, decided)
 }
 
 #[inline(never)]
