@@ -4,9 +4,13 @@
 #![allow(unsafe_code, reason = "kernel programs work on raw pointers")]
 
 mod action;
+mod hop;
+mod interface;
 mod maps;
+mod mtu;
 mod pod;
 mod record;
+mod route;
 mod select;
 mod skb;
 mod socket;

@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use aya_ebpf::bindings::{__sk_buff, BPF_F_INVALIDATE_HASH};
+use aya_ebpf::bindings::{__sk_buff, BPF_F_INVALIDATE_HASH, BPF_F_RECOMPUTE_CSUM};
 use aya_ebpf::cty::c_void;
 use aya_ebpf::helpers::{
     bpf_l3_csum_replace, bpf_l4_csum_replace, bpf_redirect, bpf_skb_change_tail, bpf_skb_change_type,
@@ -97,6 +97,15 @@ impl Skb {
             }
             own
         }
+    }
+
+    /// Overwrites bytes that no checksum within the packet covers. What the hardware has summed up (CHECKSUM_COMPLETE) changes
+    /// with them.
+    #[inline(always)]
+    pub(crate) fn store_summed<const N: usize>(self, offset: u32, bytes: &[u8; N]) -> Result<(), Reason> {
+        let flags = u64::from(BPF_F_RECOMPUTE_CSUM);
+        // SAFETY: as in `store`.
+        done(unsafe { bpf_skb_store_bytes(self.0.cast(), offset, bytes.as_ptr().cast(), N as u32, flags) })
     }
 
     /// Overwrites bytes.

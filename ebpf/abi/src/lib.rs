@@ -34,7 +34,7 @@ pub use service::{
 };
 
 /// Version of every layout in this crate; part of the pin directory's name.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// UDP port of the overlay, host byte order: what Linux used before a port was assigned, so that a VXLAN of somebody else on
 /// port 4789 is not in the way.

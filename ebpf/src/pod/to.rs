@@ -10,7 +10,7 @@ use skep_verdict::packet::{
 
 use super::from::parse;
 use super::scratch::{self, Scratch, own_addr};
-use super::{PASS, SHOT, classify, fragment, icmp, peer, track};
+use super::{PASS, SHOT, classify, fragment, icmp, inward, peer, track};
 use crate::action::unpack;
 use crate::maps;
 use crate::skb::Skb;
@@ -70,6 +70,7 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
     if let Some(flow) = track::find(&s.key, s) {
         conn::advance(flow, &s.packet, DIRECTION, s.now);
         peer::note(skb, flow);
+        inward::note(skb, s, flow);
         if flow.nat_addr == Addr::NONE {
             return Ok(PASS);
         }

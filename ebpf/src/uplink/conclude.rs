@@ -3,10 +3,15 @@
 use skep_abi::{Direction, Reason};
 
 use super::scratch::{self, Scratch};
-use super::service;
 use crate::action::{Packed, unpack};
-use crate::pod::refuse;
+use crate::pod::{inward, refuse};
 use crate::skb::Skb;
+
+/// The packet is to be refused. No tc action has this number, nor those below: what they stand for is done by the program itself,
+/// because the stack of a deeper call would have no room for it.
+pub(crate) const REFUSED: i32 = 1000;
+/// The packet is the stack's, unless there is a short way to a pod.
+pub(crate) const INWARD: i32 = 1002;
 
 /// Does what has been decided about a packet: answers one that is refused, counts and reports one that ends here.
 ///
@@ -14,14 +19,24 @@ use crate::skb::Skb;
 #[inline(always)]
 pub(crate) fn conclude(skb: Skb, s: &Scratch, decided: Packed) -> i32 {
     let result = match unpack(decided) {
-        Ok(service::REFUSED) => unpack(refuse::answer(skb, &s.packet)),
-        Ok(action) => return action,
-        Err(reason) => Err(reason),
+        Ok(REFUSED) => return refused(skb, s),
+        Ok(INWARD) => unpack(inward::send(skb, &s.packet, s.now)),
+        result => result,
     };
-    let reason = match result {
+    match result {
+        Ok(action) => action,
+        Err(reason) => scratch::dropped(skb, s, Direction::Ingress, reason),
+    }
+}
+
+/// Answers a packet that is refused, and counts it as dropped.
+#[inline(always)]
+fn refused(skb: Skb, s: &Scratch) -> i32 {
+    let answer = unpack(refuse::answer(skb, &s.packet));
+    let reason = match answer {
         Ok(_) => Reason::NoEndpoints,
         Err(reason) => reason,
     };
     let shot = scratch::dropped(skb, s, Direction::Ingress, reason);
-    result.unwrap_or(shot)
+    answer.unwrap_or(shot)
 }

@@ -1,10 +1,9 @@
 //! Packets that leave by the uplink.
 
 use aya_ebpf::bindings::__sk_buff;
-use aya_ebpf::btf_maps::lpm_trie::Key;
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
-use skep_abi::{Addr, ConnState, Counter, Direction, NatValue, Reason, Route, RouteKey, conn_flags, nat_flags};
+use skep_abi::{Addr, ConnState, Counter, Direction, NatValue, Reason, conn_flags, nat_flags};
 use skep_verdict::packet::{ETH_P_IP, ETH_P_IPV6, Icmp, Packet, Part};
 use skep_verdict::{conn, nat};
 
@@ -14,7 +13,7 @@ use super::scratch::{self, Scratch};
 use super::{PASS, SHOT, flow, forward, fragment, icmp, overlay};
 use crate::action::{Packed, pack, unpack};
 use crate::skb::Skb;
-use crate::{maps, record};
+use crate::{maps, record, route};
 
 #[classifier]
 pub(crate) fn skep_to_uplink(ctx: TcContext) -> i32 {
@@ -113,7 +112,7 @@ fn stay(skb: Skb, s: &Scratch) -> Result<i32, Reason> {
     if tunnel == 0 || skb.ingress_ifindex() == 0 {
         return Ok(PASS);
     }
-    let overlaid = overlay::is_other_node(&s.packet.dst) && nat::is_local_pod(route(&s.packet.src));
+    let overlaid = overlay::is_other_node(&s.packet.dst) && nat::is_local_pod(route::of(&s.packet.src));
     if overlaid { overlay::send(tunnel) } else { Ok(PASS) }
 }
 
@@ -124,7 +123,7 @@ fn leaves(skb: Skb, s: &Scratch) -> Result<bool, Reason> {
     if !nat::masquerades(config) || *nat::node_addr(config, s.packet.v6) == Addr::NONE {
         return Ok(false);
     }
-    if nat::keeps_source(route(&s.packet.dst)) || !nat::is_local_pod(route(&s.packet.src)) {
+    if nat::keeps_source(route::of(&s.packet.dst)) || !nat::is_local_pod(route::of(&s.packet.src)) {
         return Ok(false);
     }
     // SAFETY: entries of a map without preallocation are freed only after a grace period that outlasts the program.
@@ -159,10 +158,4 @@ fn clashes(s: &mut Scratch) -> bool {
     // SAFETY: as in `leaves`.
     let holder = unsafe { maps::nat.get(&s.other_key) };
     holder.is_some_and(|holder| holder.flags & (nat_flags::FORWARD | nat_flags::SNAT) == nat_flags::SNAT)
-}
-
-/// What is known about an address.
-#[inline(always)]
-pub(crate) fn route(addr: &Addr) -> Option<&'static Route> {
-    maps::routes.get(&Key::new(128, RouteKey { addr: *addr }))
 }

@@ -6,7 +6,7 @@ use skep_abi::{Direction, Reason};
 use skep_verdict::packet::{ETH_P_ARP, ETH_P_IP, ETH_P_IPV6, Icmp, Part};
 use skep_verdict::{nat, proto};
 
-use super::conclude::conclude;
+use super::conclude::{self, conclude};
 use super::parse::parse;
 use super::scratch::{self, Scratch};
 use super::{PASS, SHOT, flow, forward, fragment, icmp, neighbour, overlay, service};
@@ -58,10 +58,10 @@ fn try_run(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     }
     s.key = nat::key(&s.packet);
     if let Some(entry) = flow::find(s).filter(|entry| !service::has_lost_backend(s, entry)) {
-        return unpack(forward::ingress(skb, &s.packet, entry));
+        return forward::onward(skb, s, entry);
     }
     if !proto::has_ports(s.packet.proto) {
-        return Ok(PASS);
+        return Ok(conclude::INWARD);
     }
     unpack(service::ingress(skb))
 }

@@ -21,13 +21,13 @@ use skep_abi::{Addr, Counter, Direction, OVERLAY_PORT, Reason, node_addr_flags, 
 use skep_verdict::packet::{ETH_P_IP, ETH_P_IPV6, Icmp, Packet, Part};
 use skep_verdict::{nat, proto};
 
-use super::conclude::conclude;
+use super::conclude::{self, conclude};
 use super::parse::parse;
 use super::scratch::{self, Scratch};
-use super::{PASS, SHOT, egress, flow, forward, fragment, icmp, service};
+use super::{PASS, SHOT, flow, forward, fragment, icmp, service};
 use crate::action::{Packed, pack, unpack};
 use crate::skb::Skb;
-use crate::{maps, record};
+use crate::{maps, record, route};
 
 /// Bits of a tunnel's number.
 const NUMBER: u64 = 0x00ff_ffff;
@@ -64,7 +64,7 @@ fn try_leave(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
         return Ok(SHOT);
     }
     s.next_hop = Addr::NONE;
-    if let Some(route) = egress::route(&s.packet.dst) {
+    if let Some(route) = route::of(&s.packet.dst) {
         if route.flags & route_flags::REMOTE_PODS != 0 {
             s.next_hop = route.node;
         }
@@ -145,10 +145,10 @@ fn try_arrive(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     }
     s.key = nat::key(&s.packet);
     if let Some(entry) = flow::find(s).filter(|entry| !service::has_lost_backend(s, entry)) {
-        return unpack(forward::ingress(skb, &s.packet, entry));
+        return forward::onward(skb, s, entry);
     }
     if !proto::has_ports(s.packet.proto) {
-        return Ok(PASS);
+        return Ok(conclude::INWARD);
     }
     unpack(service::ingress(skb))
 }
@@ -156,7 +156,7 @@ fn try_arrive(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
 /// A pod's address must come from the node that the pod is behind.
 #[inline(never)]
 fn check_source(skb: Skb, s: &Scratch) -> Result<(), Reason> {
-    let Some(route) = egress::route(&s.packet.src) else { return Ok(()) };
+    let Some(route) = route::of(&s.packet.src) else { return Ok(()) };
     if route.flags & route_flags::LOCAL_PODS != 0 {
         return Err(Reason::SpoofedSource);
     }

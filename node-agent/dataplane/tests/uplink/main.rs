@@ -19,4 +19,5 @@ mod neighbour;
 mod overlay;
 mod ports;
 mod service;
+mod short_way;
 mod sweep;
