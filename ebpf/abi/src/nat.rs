@@ -136,11 +136,13 @@ pub enum Counter {
     RedirectedIn = 11,
     /// Packets of known flows from other machines that went to their pod's interface past this node's routing.
     RedirectedToPod = 12,
+    /// Packets that did not fit into the overlay and whose senders were told.
+    TooBig = 13,
 }
 
 impl Counter {
     /// Number of counters.
-    pub const COUNT: u32 = 13;
+    pub const COUNT: u32 = 14;
 
     /// Every counter, in numeric order.
     pub const ALL: [Self; Self::COUNT as usize] = [
@@ -157,6 +159,7 @@ impl Counter {
         Self::RedirectedOut,
         Self::RedirectedIn,
         Self::RedirectedToPod,
+        Self::TooBig,
     ];
 
     /// The name shown to people and used as a metric label.
@@ -175,6 +178,7 @@ impl Counter {
             Self::RedirectedOut => "redirected_out",
             Self::RedirectedIn => "redirected_in",
             Self::RedirectedToPod => "redirected_to_pod",
+            Self::TooBig => "too_big",
         }
     }
 }

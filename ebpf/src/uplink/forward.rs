@@ -11,7 +11,7 @@ use super::{PASS, conclude, overlay};
 use crate::action::{Packed, pack, unpack};
 use crate::skb::Skb;
 use crate::translate::{self, Side};
-use crate::{hop, record, route};
+use crate::{hop, mtu, record, route};
 
 /// Address families of the kernel.
 const AF_INET: u32 = 2;
@@ -37,6 +37,9 @@ fn try_ingress(skb: Skb, packet: &Packet, entry: &NatValue) -> Result<i32, Reaso
         return Ok(PASS);
     }
     let tunnel = overlay_to(&entry.dst);
+    if tunnel != 0 && mtu::is_too_big(skb, packet, tunnel) {
+        return Ok(conclude::TOO_BIG);
+    }
     rewrite(skb, packet, entry)?;
     hop(skb, packet)?;
     send(skb, tunnel)

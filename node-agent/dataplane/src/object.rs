@@ -78,7 +78,7 @@ pub struct Features {
     /// sends the connection to the discard port of the loopback address, which refuses it.
     pub set_retval: bool,
     /// The programs can know whether a packet fits through an interface (`bpf_check_mtu` of Linux 5.12). Packets of known flows to
-    /// pods of other nodes go past the node's routing then.
+    /// pods of other nodes go past the node's routing then, and what does not fit into the overlay is answered.
     pub check_mtu: bool,
     /// Packets of known flows go into pods past the node's routing (`bpf_redirect_peer` of Linux 5.10, and `check_mtu`).
     pub redirect_peer: bool,

@@ -17,6 +17,7 @@ mod machine;
 mod masquerade;
 mod neighbour;
 mod overlay;
+mod path_mtu;
 mod ports;
 mod service;
 mod short_way;
