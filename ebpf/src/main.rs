@@ -8,6 +8,7 @@ mod hop;
 mod interface;
 mod maps;
 mod mtu;
+mod newcomer;
 mod pod;
 mod record;
 mod route;

@@ -12,9 +12,9 @@ use super::from::parse;
 use super::scratch::{self, Scratch, own_addr};
 use super::{PASS, SHOT, classify, fragment, icmp, inward, peer, track};
 use crate::action::unpack;
-use crate::maps;
 use crate::skb::Skb;
 use crate::translate::{self, Side};
+use crate::{maps, newcomer};
 
 const DIRECTION: Direction = Direction::Ingress;
 
@@ -89,11 +89,20 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
         return Ok(PASS);
     }
     if !is_node(&s.packet.src) {
+        if comes_by_overlay(skb) {
+            s.newcomer = newcomer::identity(&s.packet.src, s.now);
+        }
         classify::decide(endpoint, s, DIRECTION)?;
     }
     s.value = conn::open(&s.packet, DIRECTION, s.now);
     track::insert(skb, endpoint, s, DIRECTION)?;
     Ok(PASS)
+}
+
+/// Whether the packet has come in by the overlay.
+#[inline(always)]
+fn comes_by_overlay(skb: Skb) -> bool {
+    track::config().is_some_and(|config| config.tunnel_ifindex != 0 && config.tunnel_ifindex == skb.ingress_ifindex())
 }
 
 /// Whether the packet comes from the pod's own node, which may always reach it.

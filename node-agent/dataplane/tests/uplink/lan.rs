@@ -88,7 +88,10 @@ impl Lan {
             }
             plug(&switch, &machine, if number == 1 { "node1" } else { "node2" }, number);
             if overlay {
-                machine.ip(&format!("link add skep_vxlan type vxlan external dstport {}", skep_abi::OVERLAY_PORT));
+                machine.ip(&format!(
+                    "link add skep_vxlan type vxlan external nolearning dstport {}",
+                    skep_abi::OVERLAY_PORT
+                ));
                 machine.ip("link set skep_vxlan mtu 1430 arp off up");
             }
             let mut config = Config {

@@ -16,6 +16,7 @@ mod local;
 mod machine;
 mod masquerade;
 mod neighbour;
+mod newcomer;
 mod overlay;
 mod path_mtu;
 mod ports;
