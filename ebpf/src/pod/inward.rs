@@ -35,6 +35,12 @@ fn mark_of(ifindex: u32) -> u8 {
     }
 }
 
+/// Whether a packet has come in by an interface that other machines are behind.
+#[inline(always)]
+pub(crate) fn is_from_outside(skb: Skb) -> bool {
+    mark_of(skb.ingress_ifindex()) != 0
+}
+
 /// Notes in the flow of the packet in `s` by which interface its packets come, when that leads to other machines. To a pod of
 /// another node they leave by the same, see `away`.
 #[inline(always)]

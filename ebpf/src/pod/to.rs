@@ -53,6 +53,10 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
     if s.packet.dst != *own_addr(endpoint, v6) {
         return Err(Reason::UnknownEndpoint);
     }
+    // What the node itself says does not come in from outside. For IPv4 the routing has seen to that.
+    if is_node(&s.packet.src) && inward::is_from_outside(skb) {
+        return Err(Reason::SpoofedSource);
+    }
     if classify::is_closed(endpoint) {
         return Err(Reason::EndpointClosed);
     }

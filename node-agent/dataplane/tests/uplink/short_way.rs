@@ -219,50 +219,56 @@ fn nobody_outside_passes_for_the_node_itself() {
     let Some(lan) = Lan::new(MASQUERADE) else { return };
     let node = &lan.nodes[0];
     let pod = node.pod(1);
-    let server = pod.udp_server((pod.addr(false), 0).into());
-    let own = node.machine.run(|| UdpSocket::bind("192.0.2.1:40000").unwrap());
-    for _ in 0..5 {
-        exchange(&own, server, 1).unwrap();
-    }
-    // The client takes the node's address and knows where the pod is.
-    lan.client.ip("addr add 192.0.2.1/32 dev lo");
-    lan.client.ip("neigh add 10.244.1.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent");
-    lan.client.ip("route add 10.244.1.1/32 dev eth0");
-    let received = pod.run(in_datagrams);
-    lan.client.run(move || {
-        let forged = UdpSocket::bind("192.0.2.1:40000").unwrap();
+    for v6 in [false, true] {
+        let (own, family, len) = (node.machine.addr(v6), if v6 { "-6 " } else { "" }, if v6 { 128 } else { 32 });
+        let server = pod.udp_server((pod.addr(v6), 0).into());
+        let socket = node.machine.run(move || UdpSocket::bind((own, 40_000)).unwrap());
         for _ in 0..5 {
-            forged.send_to(b"forged", server).unwrap();
+            exchange(&socket, server, 1).unwrap();
         }
-    });
-    exchange(&own, server, 1).unwrap();
-    assert_eq!(pod.run(in_datagrams), received + 1);
+        // The client takes the node's address and knows where the pod is.
+        lan.client.ip(&format!("{family}addr add {own}/{len} dev lo"));
+        lan.client.ip(&format!("neigh add {} lladdr 02:00:00:00:00:01 dev eth0 nud permanent", pod.addr(v6)));
+        lan.client.ip(&format!("{family}route add {}/{len} dev eth0", pod.addr(v6)));
+        let received = datagrams(&pod, v6);
+        lan.client.run(move || {
+            let forged = UdpSocket::bind((own, 40_000)).unwrap();
+            for _ in 0..5 {
+                forged.send_to(b"forged", server).unwrap();
+            }
+        });
+        exchange(&socket, server, 1).unwrap();
+        assert_eq!(datagrams(&pod, v6), received + 1, "IPv6 {v6}");
+        lan.client.ip(&format!("{family}addr del {own}/{len} dev lo"));
+    }
 }
 
-/// Datagrams that sockets of this thread's network namespace have received.
-fn in_datagrams() -> u64 {
-    figure("snmp", "Udp:", "InDatagrams")
+/// A figure of the kernel's about a machine's network: IPv4's are in lines of names and lines of values, IPv6's have a line
+/// each.
+fn figure(machine: &Machine, group: &'static str, name: &'static str) -> u64 {
+    machine.run(move || {
+        let read = |file| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
+        if group.is_empty() {
+            let text = read("snmp6");
+            let line = text.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap();
+            return line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        }
+        let text = read("snmp");
+        let mut lines = text.lines().filter(|line| line.starts_with(group));
+        let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+        let at = names.split_whitespace().position(|found| found == name).unwrap();
+        values.split_whitespace().nth(at).unwrap().parse().unwrap()
+    })
 }
 
-/// A figure of the kernel's about the network namespace of this thread, from a file whose lines are pairs of names and values.
-fn figure(file: &str, group: &str, name: &str) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
-    let mut lines = text.lines().filter(|line| line.starts_with(group));
-    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-    let at = names.split_whitespace().position(|found| found == name).unwrap();
-    values.split_whitespace().nth(at).unwrap().parse().unwrap()
+/// Datagrams that the machine's sockets have received.
+fn datagrams(machine: &Machine, v6: bool) -> u64 {
+    if v6 { figure(machine, "", "Udp6InDatagrams") } else { figure(machine, "Udp:", "InDatagrams") }
 }
 
 /// Times that the machine was told that a packet's hops were used up.
 fn times_exceeded(machine: &Machine, v6: bool) -> u64 {
-    machine.run(move || {
-        if !v6 {
-            return figure("snmp", "Icmp:", "InTimeExcds");
-        }
-        let text = std::fs::read_to_string("/proc/thread-self/net/snmp6").unwrap();
-        let line = text.lines().find(|line| line.starts_with("Icmp6InTimeExcds")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
-    })
+    if v6 { figure(machine, "", "Icmp6InTimeExcds") } else { figure(machine, "Icmp:", "InTimeExcds") }
 }
 
 #[test]
