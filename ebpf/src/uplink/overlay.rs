@@ -174,34 +174,43 @@ fn try_arrive(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     unpack(service::ingress(skb))
 }
 
-/// A pod's address must come from the node that the pod is behind. Then the tunnel's number is noted.
+/// A pod's address must come from the node that the pod is behind, for which the tunnel's number is noted. Anybody else's comes
+/// from a node at least: a pod may send to the overlay's port, too.
 #[inline(never)]
 fn check_source(skb: Skb, s: &mut Scratch) -> Result<(), Reason> {
     s.number = NO_NUMBER;
-    let Some(route) = route::of(&s.packet.src) else { return Ok(()) };
-    if route.flags & route_flags::LOCAL_PODS != 0 {
+    let (node, number) = sender(skb).ok_or(Reason::SpoofedSource)?;
+    let route = route::of(&s.packet.src);
+    if nat::is_local_pod(route) {
         return Err(Reason::SpoofedSource);
     }
-    if route.flags & route_flags::REMOTE_PODS == 0 {
-        return Ok(());
-    }
-    let v6 = !route.node.is_v4();
-    let flags = if v6 { BPF_F_TUNINFO_IPV6 } else { 0 };
-    // SAFETY: zeroes are a valid key, and the helper writes as many bytes as it is told to.
-    let (got, key) = unsafe {
-        let mut key = core::mem::zeroed::<bpf_tunnel_key>();
-        let got = bpf_skb_get_tunnel_key(skb.0, &raw mut key, size_of::<bpf_tunnel_key>() as u32, flags.into());
-        (got, key)
+    let right = match route {
+        Some(route) if nat::is_remote_pod(Some(route)) => {
+            s.number = number;
+            route.node == node
+        }
+        _ => is_other_node(&node),
     };
-    // SAFETY: every form of the union is plain words.
-    let remote = unsafe { key.__bindgen_anon_1.remote_ipv6 };
-    let node = forward::words(&route.node);
-    let same = if v6 { remote == node } else { remote[0] == u32::from_be(node[3]) };
-    if got != 0 || !same {
-        return Err(Reason::SpoofedSource);
+    if right { Ok(()) } else { Err(Reason::SpoofedSource) }
+}
+
+/// The other end of the tunnel that a packet has come by, and the tunnel's number.
+#[inline(always)]
+fn sender(skb: Skb) -> Option<(Addr, u32)> {
+    // SAFETY: zeroes are a valid key.
+    let mut key = unsafe { core::mem::zeroed::<bpf_tunnel_key>() };
+    let size = size_of::<bpf_tunnel_key>() as u32;
+    // SAFETY: the helper writes as many bytes as it is told to, when the flag says which family the addresses are of.
+    unsafe {
+        if bpf_skb_get_tunnel_key(skb.0, &raw mut key, size, 0) == 0 {
+            return Some((Addr::v4(key.__bindgen_anon_1.remote_ipv4.to_be_bytes()), key.tunnel_id));
+        }
+        if bpf_skb_get_tunnel_key(skb.0, &raw mut key, size, BPF_F_TUNINFO_IPV6.into()) == 0 {
+            let words = key.__bindgen_anon_1.remote_ipv6;
+            return Some((Addr(core::mem::transmute::<[u32; 4], [u8; 16]>(words)), key.tunnel_id));
+        }
     }
-    s.number = key.tunnel_id;
-    Ok(())
+    None
 }
 
 /// Whether a packet is one of the overlay's own, between nodes.
