@@ -4,9 +4,14 @@
 #![allow(unsafe_code, reason = "kernel programs work on raw pointers")]
 
 mod action;
+mod hop;
+mod interface;
 mod maps;
+mod mtu;
+mod newcomer;
 mod pod;
 mod record;
+mod route;
 mod select;
 mod skb;
 mod socket;

@@ -45,6 +45,8 @@ pub(crate) static endpoints: HashMap<u32, Endpoint, 4_096, LAZY> = HashMap::new(
 #[btf_map]
 pub(crate) static identities: HashMap<Addr, u64, 524_288, LAZY> = HashMap::new();
 #[btf_map]
+pub(crate) static identity_tails: HashMap<u64, u64, 65_536, LAZY> = HashMap::new();
+#[btf_map]
 pub(crate) static rule_lists: HashMap<RuleListKey, RuleList, 16_384, LAZY> = HashMap::new();
 #[btf_map]
 pub(crate) static peer_rules: HashMap<PeerKey, Bits, 524_288, LAZY> = HashMap::new();

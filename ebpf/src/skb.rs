@@ -99,6 +99,15 @@ impl Skb {
         }
     }
 
+    /// Overwrites bytes that no checksum within the packet covers. What the hardware has summed up (CHECKSUM_COMPLETE) changes
+    /// with them.
+    #[inline(always)]
+    pub(crate) fn store_summed<const N: usize>(self, offset: u32, bytes: &[u8; N]) -> Result<(), Reason> {
+        let flags = u64::from(BPF_F_RECOMPUTE_CSUM);
+        // SAFETY: as in `store`.
+        done(unsafe { bpf_skb_store_bytes(self.0.cast(), offset, bytes.as_ptr().cast(), N as u32, flags) })
+    }
+
     /// Overwrites bytes.
     #[inline(always)]
     pub(crate) fn store<const N: usize>(self, offset: u32, bytes: &[u8; N]) -> Result<(), Reason> {

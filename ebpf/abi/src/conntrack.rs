@@ -49,7 +49,7 @@ pub struct ConnValue {
     /// Bits of [`conn_flags`].
     pub flags: u8,
     /// In a `kind` 1 entry the backend id. In a `kind` 0 entry the index of the interface behind which the other side is, when
-    /// that is a pod of this node and packets have come from it, else 0.
+    /// that is a pod and packets have come from it: another pod's of this node, or the one that leads to other nodes. Else 0.
     pub backend: u32,
 }
 
@@ -78,6 +78,10 @@ pub mod conn_flags {
     /// A pod that reaches itself through a Service. In the `kind` 0 entry `remote` is the Service's address and
     /// `remote_port_be` the port that the pod connected from, as the serving half of the pod sees them.
     pub const HAIRPIN: u8 = 1 << 3;
+    /// The other side's packets come in by the uplink.
+    pub const BY_UPLINK: u8 = 1 << 4;
+    /// The other side's packets come in by the overlay.
+    pub const BY_OVERLAY: u8 = 1 << 5;
 }
 
 /// A translated socket: which Service address the program asked for when it reached a backend.

@@ -34,7 +34,7 @@ pub use service::{
 };
 
 /// Version of every layout in this crate; part of the pin directory's name.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// UDP port of the overlay, host byte order: what Linux used before a port was assigned, so that a VXLAN of somebody else on
 /// port 4789 is not in the way.
@@ -60,6 +60,9 @@ pub mod map {
     pub const ENDPOINTS: &str = "endpoints";
     /// [`Addr`](crate::Addr) -> identity (`u64`). Hash.
     pub const IDENTITIES: &str = "identities";
+    /// Identity (`u64`) -> its tail (`u64`): more bits of the hash that it is, which the overlay carries with it. Only identities
+    /// that mean the same on every node are there. Hash.
+    pub const IDENTITY_TAILS: &str = "identity_tails";
     /// [`RuleListKey`](crate::RuleListKey) -> [`RuleList`](crate::RuleList). Hash.
     pub const RULE_LISTS: &str = "rule_lists";
     /// [`PeerKey`](crate::PeerKey) -> [`Bits`](crate::Bits). Hash.
@@ -93,7 +96,7 @@ pub mod map {
     pub const CONFIG: &str = "config";
 
     /// Every map.
-    pub const ALL: [&str; 23] = [
+    pub const ALL: [&str; 24] = [
         FRONTENDS,
         SLOTS,
         BACKENDS,
@@ -109,6 +112,7 @@ pub mod map {
         ANNOUNCED,
         ENDPOINTS,
         IDENTITIES,
+        IDENTITY_TAILS,
         RULE_LISTS,
         PEER_RULES,
         PORT_RULES,

@@ -130,11 +130,19 @@ pub enum Counter {
     NeighbourAnswers = 8,
     /// Datagram flows moved to another backend because theirs was gone.
     Moved = 9,
+    /// Packets of known flows that left for pods of other nodes past this node's routing.
+    RedirectedOut = 10,
+    /// Packets of known flows from other machines that went into their pod at once.
+    RedirectedIn = 11,
+    /// Packets of known flows from other machines that went to their pod's interface past this node's routing.
+    RedirectedToPod = 12,
+    /// Packets that did not fit into the overlay and whose senders were told.
+    TooBig = 13,
 }
 
 impl Counter {
     /// Number of counters.
-    pub const COUNT: u32 = 10;
+    pub const COUNT: u32 = 14;
 
     /// Every counter, in numeric order.
     pub const ALL: [Self; Self::COUNT as usize] = [
@@ -148,6 +156,10 @@ impl Counter {
         Self::Decapsulated,
         Self::NeighbourAnswers,
         Self::Moved,
+        Self::RedirectedOut,
+        Self::RedirectedIn,
+        Self::RedirectedToPod,
+        Self::TooBig,
     ];
 
     /// The name shown to people and used as a metric label.
@@ -163,6 +175,10 @@ impl Counter {
             Self::Decapsulated => "decapsulated",
             Self::NeighbourAnswers => "neighbour_answers",
             Self::Moved => "moved",
+            Self::RedirectedOut => "redirected_out",
+            Self::RedirectedIn => "redirected_in",
+            Self::RedirectedToPod => "redirected_to_pod",
+            Self::TooBig => "too_big",
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn is_closed(endpoint: &Endpoint) -> bool {
 #[inline(never)]
 pub(crate) fn decide(endpoint: &Endpoint, s: &mut Scratch, direction: Direction) -> Result<(), Reason> {
     // SAFETY: entries of a map without preallocation are freed only after a grace period that outlasts the program.
-    s.identity = unsafe { maps::identities.get(&s.key.remote) }.copied().unwrap_or(0);
+    s.identity = unsafe { maps::identities.get(&s.key.remote) }.copied().unwrap_or(s.newcomer);
     let (list, words) = match direction {
         Direction::Ingress => (endpoint.rule_list[0], endpoint.words[0]),
         Direction::Egress => (endpoint.rule_list[1], endpoint.words[1]),

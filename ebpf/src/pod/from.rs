@@ -10,7 +10,7 @@ use skep_verdict::{conn, proto};
 
 use super::scratch::{self, Scratch, own_addr};
 use super::service::{self, Outcome};
-use super::{PASS, SHOT, classify, fragment, hairpin, icmp, peer, refuse, track};
+use super::{PASS, SHOT, away, classify, fragment, hairpin, icmp, peer, refuse, track};
 use crate::action::{Packed, pack, unpack};
 use crate::maps;
 use crate::skb::Skb;
@@ -77,7 +77,7 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
         let late = conn::is_unanswered(flow) && conn::opens(&s.packet) && service::has_come(s);
         if !other && !late {
             conn::advance(flow, &s.packet, DIRECTION, s.now);
-            return if flow.backend == 0 { Ok(PASS) } else { unpack(peer::send(skb, s, flow.backend)) };
+            return onward(skb, s, flow.backend);
         }
         // It may be gone already.
         let _ = maps::conntrack.remove(&s.key);
@@ -135,7 +135,17 @@ fn try_through(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Re
         return unpack(hairpin::to_server(skb, s, s.key.local_port_be));
     }
     translate::packet(skb, &s.packet, Side::Destination, &s.key.remote, s.key.remote_port_be)?;
-    if ifindex == 0 { Ok(PASS) } else { unpack(peer::send(skb, s, ifindex)) }
+    onward(skb, s, ifindex)
+}
+
+/// Sends a packet of a known flow, as it is now, by a short way if one is noted: `ifindex` is that of the interface behind which
+/// the flow's other side is, or 0.
+#[inline(always)]
+fn onward(skb: Skb, s: &mut Scratch, ifindex: u32) -> Result<i32, Reason> {
+    if ifindex == 0 {
+        return Ok(PASS);
+    }
+    unpack(if away::leads(ifindex) { away::send(skb, s, ifindex) } else { peer::send(skb, s, ifindex) })
 }
 
 /// Neighbour discovery and the like between the pod and the node's side of the link: not the pod's traffic, as ARP is

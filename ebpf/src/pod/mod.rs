@@ -5,15 +5,18 @@
 //! to pod:    parse -> conntrack -> policy -> reverse translation -> pod
 //! ```
 //!
-//! Packets of a flow that both have let through before go from one pod to the other without the rest, see `peer`.
+//! Packets of a flow that both have let through before go from one pod to the other without the rest, see `peer`. To pods of
+//! other nodes and from there they go past the node's routing, see `away` and `inward`.
 //!
 //! Each sees both directions of every connection of its pod, so that one conntrack entry, keyed by the pod, serves both.
 
+mod away;
 mod classify;
 mod fragment;
 mod from;
 mod hairpin;
 mod icmp;
+pub(crate) mod inward;
 mod peer;
 pub(crate) mod refuse;
 mod scratch;

@@ -10,7 +10,7 @@
 //! way, and they are counted in it as `to_pod` would have done: policy, conntrack and what is shown of them stay the same.
 
 use aya_ebpf::Global;
-use aya_ebpf::helpers::{bpf_check_mtu, bpf_redirect_peer};
+use aya_ebpf::helpers::bpf_redirect_peer;
 use skep_abi::{Addr, ConnKey, ConnValue, Direction, Reason};
 use skep_verdict::conn;
 use skep_verdict::packet::Part;
@@ -18,16 +18,16 @@ use skep_verdict::packet::Part;
 use super::scratch::{Scratch, own_addr};
 use super::{PASS, classify, track};
 use crate::action::{Packed, pack};
-use crate::maps;
 use crate::skb::Skb;
+use crate::{maps, mtu};
 
-/// Whether the kernel has `bpf_redirect_peer` (5.10) and `bpf_check_mtu` (5.12); the agent finds out and sets it before the
-/// programs are loaded.
+/// Whether the kernel has `bpf_redirect_peer` (5.10) beside `bpf_check_mtu`; the agent finds out and sets it before the programs
+/// are loaded.
 #[unsafe(no_mangle)]
 pub(crate) static HAS_REDIRECT_PEER: Global<u8> = Global::new(0);
 
 /// Packets of a flow in which the interface of its other side is looked for.
-const NOTED_WITHIN: u64 = 3;
+pub(super) const NOTED_WITHIN: u64 = 3;
 
 /// Notes in a flow of the pod which interface its packets come from, when that is another pod's.
 #[inline(always)]
@@ -72,20 +72,11 @@ fn try_send(skb: Skb, s: &mut Scratch, ifindex: u32) -> Result<i32, Reason> {
     };
     let Some(flow) = track::find(&s.service_key, s) else { return Ok(PASS) };
     // What has to be translated back, and what does not fit, is left to those who can.
-    if flow.nat_addr != Addr::NONE || !fits(skb, ifindex) {
+    if flow.nat_addr != Addr::NONE || !mtu::fits(skb, ifindex) {
         return Ok(PASS);
     }
     conn::advance(flow, &s.packet, Direction::Ingress, s.now);
     skb.store(0, &endpoint.mac)?;
     // SAFETY: plain values.
     Ok(unsafe { bpf_redirect_peer(ifindex, 0) } as i32)
-}
-
-/// Whether the packet, or each of those that it will be cut into, fits through an interface.
-#[inline(always)]
-fn fits(skb: Skb, ifindex: u32) -> bool {
-    const EACH_SEGMENT: u64 = 1;
-    let mut mtu = 0;
-    // SAFETY: the helper writes the MTU into the place given for it.
-    unsafe { bpf_check_mtu(skb.0.cast(), ifindex, &raw mut mtu, 0, EACH_SEGMENT) == 0 }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Scratch {
     pub(crate) ports: Bits,
     /// The time, nanoseconds of the boot-time clock.
     pub(crate) now: u64,
+    /// Identity of the other side by its own word, for when its address is not known here; 0 for none.
+    pub(crate) newcomer: u64,
     /// Identity of the other side, 0 when unknown.
     pub(crate) identity: u64,
 }
@@ -69,6 +71,7 @@ pub(crate) fn get() -> Option<&'static mut Scratch> {
         (*memory).list = 0;
         (*memory).rule = NO_RULE;
         (*memory).identity = 0;
+        (*memory).newcomer = 0;
         (*memory).packet.proto = 0;
         Some(&mut *memory)
     }

@@ -10,11 +10,11 @@ use skep_verdict::packet::{
 
 use super::from::parse;
 use super::scratch::{self, Scratch, own_addr};
-use super::{PASS, SHOT, classify, fragment, icmp, peer, track};
+use super::{PASS, SHOT, classify, fragment, icmp, inward, peer, track};
 use crate::action::unpack;
-use crate::maps;
 use crate::skb::Skb;
 use crate::translate::{self, Side};
+use crate::{maps, newcomer};
 
 const DIRECTION: Direction = Direction::Ingress;
 
@@ -53,6 +53,10 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
     if s.packet.dst != *own_addr(endpoint, v6) {
         return Err(Reason::UnknownEndpoint);
     }
+    // What the node itself says does not come in from outside. For IPv4 the routing has seen to that.
+    if is_node(&s.packet.src) && inward::is_from_outside(skb) {
+        return Err(Reason::SpoofedSource);
+    }
     if classify::is_closed(endpoint) {
         return Err(Reason::EndpointClosed);
     }
@@ -70,6 +74,7 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
     if let Some(flow) = track::find(&s.key, s) {
         conn::advance(flow, &s.packet, DIRECTION, s.now);
         peer::note(skb, flow);
+        inward::note(skb, s, flow);
         if flow.nat_addr == Addr::NONE {
             return Ok(PASS);
         }
@@ -88,11 +93,20 @@ fn run(skb: Skb, endpoint: &Endpoint, s: &mut Scratch) -> Result<i32, Reason> {
         return Ok(PASS);
     }
     if !is_node(&s.packet.src) {
+        if comes_by_overlay(skb) {
+            s.newcomer = newcomer::identity(&s.packet.src, s.now);
+        }
         classify::decide(endpoint, s, DIRECTION)?;
     }
     s.value = conn::open(&s.packet, DIRECTION, s.now);
     track::insert(skb, endpoint, s, DIRECTION)?;
     Ok(PASS)
+}
+
+/// Whether the packet has come in by the overlay.
+#[inline(always)]
+fn comes_by_overlay(skb: Skb) -> bool {
+    track::config().is_some_and(|config| config.tunnel_ifindex != 0 && config.tunnel_ifindex == skb.ingress_ifindex())
 }
 
 /// Whether the packet comes from the pod's own node, which may always reach it.

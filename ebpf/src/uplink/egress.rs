@@ -1,20 +1,21 @@
 //! Packets that leave by the uplink.
 
 use aya_ebpf::bindings::__sk_buff;
-use aya_ebpf::btf_maps::lpm_trie::Key;
+use aya_ebpf::helpers::bpf_redirect;
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
-use skep_abi::{Addr, ConnState, Counter, Direction, NatValue, Reason, Route, RouteKey, conn_flags, nat_flags};
+use skep_abi::{Addr, ConnState, Counter, Direction, NatValue, Reason, conn_flags, nat_flags};
 use skep_verdict::packet::{ETH_P_IP, ETH_P_IPV6, Icmp, Packet, Part};
 use skep_verdict::{conn, nat};
 
 use super::allocate::{self, allocate};
 use super::parse::parse;
 use super::scratch::{self, Scratch};
-use super::{PASS, SHOT, flow, forward, fragment, icmp, overlay};
+use super::{PASS, SHOT, conclude, flow, forward, fragment, icmp, overlay};
 use crate::action::{Packed, pack, unpack};
+use crate::pod::refuse;
 use crate::skb::Skb;
-use crate::{maps, record};
+use crate::{maps, mtu, record, route};
 
 #[classifier]
 pub(crate) fn skep_to_uplink(ctx: TcContext) -> i32 {
@@ -23,7 +24,11 @@ pub(crate) fn skep_to_uplink(ctx: TcContext) -> i32 {
         return PASS;
     }
     let Some(s) = scratch::get() else { return SHOT };
-    match run(skb, s) {
+    let result = match run(skb, s) {
+        Ok(conclude::TOO_BIG) => unpack(too_big(skb, s)),
+        result => result,
+    };
+    match result {
         Ok(action) => action,
         Err(reason) => scratch::dropped(skb, s, Direction::Egress, reason),
     }
@@ -115,8 +120,33 @@ fn stay(skb: Skb, s: &Scratch) -> Result<i32, Reason> {
     if tunnel == 0 || skb.ingress_ifindex() == 0 {
         return Ok(PASS);
     }
-    let overlaid = overlay::is_other_node(&s.packet.dst) && nat::is_local_pod(route(&s.packet.src));
-    if overlaid { overlay::send(tunnel) } else { Ok(PASS) }
+    let overlaid = overlay::is_other_node(&s.packet.dst) && nat::is_local_pod(route::of(&s.packet.src));
+    if !overlaid {
+        return Ok(PASS);
+    }
+    // The routing took it for a packet that leaves by the uplink, which has room for more.
+    if s.packet.icmp() != Icmp::Error && mtu::is_too_big(skb, &s.packet, tunnel) {
+        return Ok(conclude::TOO_BIG);
+    }
+    overlay::send(tunnel)
+}
+
+/// Tells a pod that its packet does not fit into the overlay.
+#[inline(never)]
+fn too_big(skb: Skb, s: &Scratch) -> Packed {
+    pack(try_too_big(skb, s))
+}
+
+#[inline(always)]
+fn try_too_big(skb: Skb, s: &Scratch) -> Result<i32, Reason> {
+    let pod = skb.ingress_ifindex();
+    // SAFETY: entries of a map without preallocation are freed only after a grace period that outlasts the program.
+    let endpoint = unsafe { maps::endpoints.get(&pod) }.ok_or(Reason::UnknownEndpoint)?;
+    refuse::too_big(skb, &s.packet, mtu::of(skb, scratch::config()?.tunnel_ifindex))?;
+    skb.store(0, &endpoint.mac)?;
+    skb.mark_own();
+    // SAFETY: plain values.
+    Ok(unsafe { bpf_redirect(pod, 0) } as i32)
 }
 
 /// Whether the packet is of a pod that speaks to somebody outside of the cluster, and first.
@@ -126,7 +156,7 @@ fn leaves(skb: Skb, s: &Scratch) -> Result<bool, Reason> {
     if !nat::masquerades(config) || *nat::node_addr(config, s.packet.v6) == Addr::NONE {
         return Ok(false);
     }
-    if nat::keeps_source(route(&s.packet.dst)) || !nat::is_local_pod(route(&s.packet.src)) {
+    if nat::keeps_source(route::of(&s.packet.dst)) || !nat::is_local_pod(route::of(&s.packet.src)) {
         return Ok(false);
     }
     // SAFETY: entries of a map without preallocation are freed only after a grace period that outlasts the program.
@@ -161,10 +191,4 @@ fn clashes(s: &mut Scratch) -> bool {
     // SAFETY: as in `leaves`.
     let holder = unsafe { maps::nat.get(&s.other_key) };
     holder.is_some_and(|holder| holder.flags & (nat_flags::FORWARD | nat_flags::SNAT) == nat_flags::SNAT)
-}
-
-/// What is known about an address.
-#[inline(always)]
-pub(crate) fn route(addr: &Addr) -> Option<&'static Route> {
-    maps::routes.get(&Key::new(128, RouteKey { addr: *addr }))
 }

@@ -3,14 +3,15 @@
 use aya_ebpf::bindings::{bpf_redir_neigh, bpf_redir_neigh__bindgen_ty_1};
 use aya_ebpf::helpers::bpf_redirect_neigh;
 use skep_abi::{Addr, Counter, NatValue, Reason, nat_flags};
-use skep_verdict::packet::{Bytes as _, Chunk, Packet};
+use skep_verdict::packet::Packet;
 use skep_verdict::{nat, proto};
 
-use super::{PASS, egress, overlay, scratch};
-use crate::action::{Packed, pack};
-use crate::record;
+use super::scratch::{self, Scratch};
+use super::{PASS, conclude, overlay};
+use crate::action::{Packed, pack, unpack};
 use crate::skb::Skb;
 use crate::translate::{self, Side};
+use crate::{hop, mtu, record, route};
 
 /// Address families of the kernel.
 const AF_INET: u32 = 2;
@@ -31,12 +32,31 @@ fn try_ingress(skb: Skb, packet: &Packet, entry: &NatValue) -> Result<i32, Reaso
         record::tally(Counter::DirectReturn);
         return direct(skb, packet, &entry.dst);
     }
-    rewrite(skb, packet, entry)?;
     if !turns_round(entry) {
+        rewrite(skb, packet, entry)?;
         return Ok(PASS);
     }
+    let tunnel = overlay_to(&entry.dst);
+    if tunnel != 0 && mtu::is_too_big(skb, packet, tunnel) {
+        return Ok(conclude::TOO_BIG);
+    }
+    rewrite(skb, packet, entry)?;
     hop(skb, packet)?;
-    send(skb, &entry.dst)
+    send(skb, tunnel)
+}
+
+/// As [`ingress`], for a packet of a known flow: one that stays on this node may take the short way to its pod, as the packet
+/// that it is then.
+#[inline(always)]
+pub(crate) fn onward(skb: Skb, s: &mut Scratch, entry: &NatValue) -> Result<i32, Reason> {
+    let action = unpack(ingress(skb, &s.packet, entry))?;
+    if action != PASS {
+        return Ok(action);
+    }
+    let packet = &mut s.packet;
+    (packet.src, packet.src_port_be) = (entry.src, entry.src_port_be);
+    (packet.dst, packet.dst_port_be) = (entry.dst, entry.dst_port_be);
+    Ok(conclude::INWARD)
 }
 
 /// Whether packets of an entry go out of the interface that they came in by: to a backend of another node, or back from
@@ -63,17 +83,24 @@ pub(crate) fn rewrite(skb: Skb, packet: &Packet, entry: &NatValue) -> Result<(),
     Ok(())
 }
 
-/// Sends a packet whose destination is now `dst`, and whose hop is counted, to where the node's routes say: out of the uplink,
-/// or by the overlay to a pod.
+/// Index of the overlay's interface when that leads to `dst`, a pod of another node, else 0.
 #[inline(always)]
-pub(crate) fn send(skb: Skb, dst: &Addr) -> Result<i32, Reason> {
-    let config = scratch::config()?;
-    if config.tunnel_ifindex != 0 && nat::is_remote_pod(egress::route(dst)) {
-        return overlay::send(config.tunnel_ifindex);
+pub(crate) fn overlay_to(dst: &Addr) -> u32 {
+    let tunnel = scratch::config().map_or(0, |config| config.tunnel_ifindex);
+    if tunnel != 0 && nat::is_remote_pod(route::of(dst)) { tunnel } else { 0 }
+}
+
+/// Sends a packet whose hop is counted by the overlay, `tunnel` (see [`overlay_to`]), or when that is 0 to where the node's
+/// routes say, out of the uplink.
+#[inline(always)]
+pub(crate) fn send(skb: Skb, tunnel: u32) -> Result<i32, Reason> {
+    if tunnel != 0 {
+        return overlay::send(tunnel);
     }
     skb.mark_own();
+    let uplink = scratch::config()?.uplink_ifindex;
     // SAFETY: without parameters the helper looks up route and neighbour itself.
-    Ok(unsafe { bpf_redirect_neigh(config.uplink_ifindex, core::ptr::null_mut(), 0, 0) } as i32)
+    Ok(unsafe { bpf_redirect_neigh(uplink, core::ptr::null_mut(), 0, 0) } as i32)
 }
 
 /// Sends a packet as it is to a neighbour on the uplink.
@@ -93,24 +120,10 @@ fn direct(skb: Skb, packet: &Packet, node: &Addr) -> Result<i32, Reason> {
     Ok(unsafe { bpf_redirect_neigh(uplink, &raw mut next, size_of::<bpf_redir_neigh>() as i32, 0) } as i32)
 }
 
-/// Counts the hop that the stack would have counted.
+/// Counts the hop that the stack would have counted. What has none left ends here.
 #[inline(never)]
 pub(crate) fn hop(skb: Skb, packet: &Packet) -> Result<(), Reason> {
-    if packet.v6 {
-        let limit: Chunk<1> = skb.load(packet.l3 + 7).ok_or(Reason::Malformed)?;
-        if limit[0] <= 1 {
-            return Err(Reason::NoRoute);
-        }
-        return skb.store(packet.l3 + 7, &[limit[0] - 1]);
-    }
-    let old: Chunk<2> = skb.load(packet.l3 + 8).ok_or(Reason::Malformed)?;
-    if old[0] <= 1 {
-        return Err(Reason::NoRoute);
-    }
-    let new = [old[0] - 1, old[1]];
-    let word = |[ttl, protocol]: [u8; 2]| u32::from_ne_bytes([ttl, protocol, 0, 0]);
-    skb.l3_csum(packet.l3 + 10, word(old.0), word(new))?;
-    skb.store(packet.l3 + 8, &[new[0]])
+    if hop::count(skb, packet)? { Ok(()) } else { Err(Reason::NoRoute) }
 }
 
 /// The words of an address as they lie in memory.

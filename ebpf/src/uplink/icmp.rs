@@ -33,7 +33,7 @@ pub extern "C" fn skep_uplink_error(skb: *mut __sk_buff) -> Packed {
     if let Err(reason) = forward::hop(skb, &s.packet) {
         return pack(Err(reason));
     }
-    pack(forward::send(skb, &s.next_hop))
+    pack(forward::send(skb, forward::overlay_to(&s.next_hop)))
 }
 
 /// Translates the error. `s.outside` is not 0 afterwards when it goes out of the uplink again. `s.next_hop` is where it

@@ -6,29 +6,19 @@ use skep_abi::{Direction, Reason};
 use skep_verdict::packet::{ETH_P_ARP, ETH_P_IP, ETH_P_IPV6, Icmp, Part};
 use skep_verdict::{nat, proto};
 
+use super::conclude::{self, conclude};
 use super::parse::parse;
 use super::scratch::{self, Scratch};
 use super::{PASS, SHOT, flow, forward, fragment, icmp, neighbour, overlay, service};
 use crate::action::{Packed, pack, unpack};
-use crate::pod::refuse;
 use crate::skb::Skb;
 
 #[classifier]
 pub(crate) fn skep_from_uplink(ctx: TcContext) -> i32 {
     let skb = Skb(ctx.skb.skb);
     let Some(s) = scratch::get() else { return SHOT };
-    // What needs most of the stack is called from here.
-    let result = match unpack(run(skb, s)) {
-        Ok(service::REFUSED) => unpack(refuse::answer(skb, &s.packet)),
-        Ok(action) => return action,
-        Err(reason) => Err(reason),
-    };
-    let reason = match result {
-        Ok(_) => Reason::NoEndpoints,
-        Err(reason) => reason,
-    };
-    let shot = scratch::dropped(skb, s, Direction::Ingress, reason);
-    result.unwrap_or(shot)
+    let decided = run(skb, s);
+    conclude(skb, s, decided)
 }
 
 #[inline(never)]
@@ -68,10 +58,10 @@ fn try_run(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     }
     s.key = nat::key(&s.packet);
     if let Some(entry) = flow::find(s).filter(|entry| !service::has_lost_backend(s, entry)) {
-        return unpack(forward::ingress(skb, &s.packet, entry));
+        return forward::onward(skb, s, entry);
     }
     if !proto::has_ports(s.packet.proto) {
-        return Ok(PASS);
+        return Ok(conclude::INWARD);
     }
     unpack(service::ingress(skb))
 }

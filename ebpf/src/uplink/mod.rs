@@ -12,6 +12,7 @@
 //! program sends out of the uplink itself carries a mark, by which the other lets it pass.
 
 mod allocate;
+mod conclude;
 mod egress;
 mod flow;
 mod forward;

@@ -8,7 +8,8 @@
 //!                -> Service (host ports: their own node alone knows them) -> stack
 //! ```
 //!
-//! The tunnel's number (VNI) is the lower half of the source pod's identity, for those who watch the wire.
+//! A packet carries the identity of the pod that it is from, by which policy judges one whose address is not known yet where it
+//! goes to, see `newcomer`.
 
 use aya_ebpf::bindings::{
     BPF_F_TUNINFO_IPV6, BPF_F_ZERO_CSUM_TX, bpf_tunnel_key, bpf_tunnel_key__bindgen_ty_1, bpf_tunnel_key__bindgen_ty_2,
@@ -18,19 +19,16 @@ use aya_ebpf::helpers::{bpf_redirect, bpf_skb_get_tunnel_key, bpf_skb_set_tunnel
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use skep_abi::{Addr, Counter, Direction, OVERLAY_PORT, Reason, node_addr_flags, route_flags};
-use skep_verdict::packet::{ETH_P_IP, ETH_P_IPV6, Icmp, Packet, Part};
-use skep_verdict::{nat, proto};
+use skep_verdict::packet::{Bytes as _, ETH_P_IP, ETH_P_IPV6, Icmp, Packet, Part};
+use skep_verdict::{nat, proto, tunnel};
 
+use super::conclude::{self, conclude};
 use super::parse::parse;
-use super::scratch::{self, Scratch};
-use super::{PASS, SHOT, egress, flow, forward, fragment, icmp, service};
+use super::scratch::{self, NO_NUMBER, Scratch};
+use super::{PASS, SHOT, flow, forward, fragment, icmp, service};
 use crate::action::{Packed, pack, unpack};
-use crate::pod::refuse;
 use crate::skb::Skb;
-use crate::{maps, record};
-
-/// Bits of a tunnel's number.
-const NUMBER: u64 = 0x00ff_ffff;
+use crate::{maps, newcomer, record, route};
 
 #[classifier]
 pub(crate) fn skep_to_overlay(ctx: TcContext) -> i32 {
@@ -64,7 +62,7 @@ fn try_leave(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
         return Ok(SHOT);
     }
     s.next_hop = Addr::NONE;
-    if let Some(route) = egress::route(&s.packet.dst) {
+    if let Some(route) = route::of(&s.packet.dst) {
         if route.flags & route_flags::REMOTE_PODS != 0 {
             s.next_hop = route.node;
         }
@@ -82,10 +80,13 @@ fn try_leave(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     }
     // SAFETY: entries of a map without preallocation are freed only after a grace period that outlasts the program.
     let identity = unsafe { maps::identities.get(&s.packet.src) }.copied().unwrap_or(0);
+    // SAFETY: as above.
+    let tail = unsafe { maps::identity_tails.get(&identity) }.copied().unwrap_or(0);
+    skb.store(0, &tunnel::addresses(identity, tail))?;
     let v6 = !s.next_hop.is_v4();
     let words = forward::words(&s.next_hop);
     let mut key = bpf_tunnel_key {
-        tunnel_id: (identity & NUMBER) as u32,
+        tunnel_id: tunnel::number(identity),
         __bindgen_anon_1: bpf_tunnel_key__bindgen_ty_1 {
             // An IPv4 address is in host byte order here.
             remote_ipv6: if v6 { words } else { [u32::from_be(words[3]), 0, 0, 0] },
@@ -111,18 +112,28 @@ fn try_leave(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
 pub(crate) fn skep_from_overlay(ctx: TcContext) -> i32 {
     let skb = Skb(ctx.skb.skb);
     let Some(s) = scratch::get() else { return SHOT };
-    // What needs most of the stack is called from here.
-    let result = match unpack(arrive(skb, s)) {
-        Ok(service::REFUSED) => unpack(refuse::answer(skb, &s.packet)),
-        Ok(action) => return action,
-        Err(reason) => Err(reason),
-    };
-    let reason = match result {
-        Ok(_) => Reason::NoEndpoints,
-        Err(reason) => reason,
-    };
-    let shot = scratch::dropped(skb, s, Direction::Ingress, reason);
-    result.unwrap_or(shot)
+    let decided = arrive(skb, s);
+    let action = conclude(skb, s, decided);
+    if action == PASS {
+        introduce(skb, s);
+    }
+    action
+}
+
+/// Notes whom a packet is from that goes on to policy, when its source is another node's pod and not known here.
+#[inline(never)]
+fn introduce(skb: Skb, s: &Scratch) {
+    // What has been given another source is from nobody that would have to be known.
+    if s.number == NO_NUMBER || s.packet.src != s.key.src {
+        return;
+    }
+    // SAFETY: as in `try_leave`.
+    if unsafe { maps::identities.get(&s.packet.src) }.is_some() {
+        return;
+    }
+    let Some(addresses) = skb.load::<12>(0) else { return };
+    let (identity, tail) = tunnel::identity(s.number, &addresses);
+    newcomer::introduce(&s.packet.src, identity, tail, s.now);
 }
 
 #[inline(never)]
@@ -155,37 +166,51 @@ fn try_arrive(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     }
     s.key = nat::key(&s.packet);
     if let Some(entry) = flow::find(s).filter(|entry| !service::has_lost_backend(s, entry)) {
-        return unpack(forward::ingress(skb, &s.packet, entry));
+        return forward::onward(skb, s, entry);
     }
     if !proto::has_ports(s.packet.proto) {
-        return Ok(PASS);
+        return Ok(conclude::INWARD);
     }
     unpack(service::ingress(skb))
 }
 
-/// A pod's address must come from the node that the pod is behind.
+/// A pod's address must come from the node that the pod is behind, for which the tunnel's number is noted. Anybody else's comes
+/// from a node at least: a pod may send to the overlay's port, too.
 #[inline(never)]
-fn check_source(skb: Skb, s: &Scratch) -> Result<(), Reason> {
-    let Some(route) = egress::route(&s.packet.src) else { return Ok(()) };
-    if route.flags & route_flags::LOCAL_PODS != 0 {
+fn check_source(skb: Skb, s: &mut Scratch) -> Result<(), Reason> {
+    s.number = NO_NUMBER;
+    let (node, number) = sender(skb).ok_or(Reason::SpoofedSource)?;
+    let route = route::of(&s.packet.src);
+    if nat::is_local_pod(route) {
         return Err(Reason::SpoofedSource);
     }
-    if route.flags & route_flags::REMOTE_PODS == 0 {
-        return Ok(());
-    }
-    let v6 = !route.node.is_v4();
-    let flags = if v6 { BPF_F_TUNINFO_IPV6 } else { 0 };
-    // SAFETY: zeroes are a valid key, and the helper writes as many bytes as it is told to.
-    let (got, key) = unsafe {
-        let mut key = core::mem::zeroed::<bpf_tunnel_key>();
-        let got = bpf_skb_get_tunnel_key(skb.0, &raw mut key, size_of::<bpf_tunnel_key>() as u32, flags.into());
-        (got, key)
+    let right = match route {
+        Some(route) if nat::is_remote_pod(Some(route)) => {
+            s.number = number;
+            route.node == node
+        }
+        _ => is_other_node(&node),
     };
-    // SAFETY: every form of the union is plain words.
-    let remote = unsafe { key.__bindgen_anon_1.remote_ipv6 };
-    let node = forward::words(&route.node);
-    let same = if v6 { remote == node } else { remote[0] == u32::from_be(node[3]) };
-    if got == 0 && same { Ok(()) } else { Err(Reason::SpoofedSource) }
+    if right { Ok(()) } else { Err(Reason::SpoofedSource) }
+}
+
+/// The other end of the tunnel that a packet has come by, and the tunnel's number.
+#[inline(always)]
+fn sender(skb: Skb) -> Option<(Addr, u32)> {
+    // SAFETY: zeroes are a valid key.
+    let mut key = unsafe { core::mem::zeroed::<bpf_tunnel_key>() };
+    let size = size_of::<bpf_tunnel_key>() as u32;
+    // SAFETY: the helper writes as many bytes as it is told to, when the flag says which family the addresses are of.
+    unsafe {
+        if bpf_skb_get_tunnel_key(skb.0, &raw mut key, size, 0) == 0 {
+            return Some((Addr::v4(key.__bindgen_anon_1.remote_ipv4.to_be_bytes()), key.tunnel_id));
+        }
+        if bpf_skb_get_tunnel_key(skb.0, &raw mut key, size, BPF_F_TUNINFO_IPV6.into()) == 0 {
+            let words = key.__bindgen_anon_1.remote_ipv6;
+            return Some((Addr(core::mem::transmute::<[u32; 4], [u8; 16]>(words)), key.tunnel_id));
+        }
+    }
+    None
 }
 
 /// Whether a packet is one of the overlay's own, between nodes.

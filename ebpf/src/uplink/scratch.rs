@@ -31,8 +31,12 @@ pub(crate) struct Scratch {
     pub(crate) next_hop: Addr,
     /// Not 0 when the chosen backend is outside of the cluster, or an ICMP error goes out of the uplink again.
     pub(crate) outside: u32,
-    pub(crate) pad: u32,
+    /// The tunnel's number that a packet of another node's pod came with, or [`NO_NUMBER`].
+    pub(crate) number: u32,
 }
+
+/// Is no tunnel's number: those have 24 bits.
+pub(crate) const NO_NUMBER: u32 = u32::MAX;
 
 #[btf_map]
 static UPLINK_SCRATCH: PerCpuArray<Scratch, 1> = PerCpuArray::new();

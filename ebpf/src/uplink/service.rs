@@ -12,7 +12,7 @@ use skep_verdict::{conn, nat, proto};
 use super::allocate::{self, allocate};
 use super::flow::{self, Written};
 use super::scratch::{self, Scratch};
-use super::{PASS, forward};
+use super::{PASS, conclude, forward};
 use crate::action::{Packed, pack, unpack};
 use crate::skb::Skb;
 use crate::{maps, record, select};
@@ -23,12 +23,8 @@ const COLLISION_TRIES: u32 = 4;
 /// Slots that are looked at for a backend of this node when another node has chosen one.
 const LOCAL_TRIES: u32 = 8;
 
-/// The packet is to be refused. No tc action has this number; the answer is made by the caller, because the stack of a
-/// deeper call would have no room for it.
-pub(crate) const REFUSED: i32 = 1000;
-
-/// Gives the packet at hand, whose key is known, to a backend, drops it, leaves it to the stack, or finds that it is
-/// [`REFUSED`].
+/// Gives the packet at hand, whose key is known, to a backend, drops it, leaves it to the stack, or finds what [`conclude`]
+/// is to do.
 #[inline(always)]
 pub(crate) fn ingress(skb: Skb) -> Packed {
     skep_uplink_service(skb.0)
@@ -47,7 +43,10 @@ fn try_ingress(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
     let found = select::frontend(&s.packet.dst, s.packet.dst_port_be, s.packet.proto, scope::EXTERNAL, false);
     let Some(frontend) = found else {
         // A load balancer address is on no interface: what no Service has would go round and round.
-        return Ok(if is_own(s)? || !is_announced(&s.packet.dst) { PASS } else { REFUSED });
+        if is_own(s)? {
+            return Ok(PASS);
+        }
+        return Ok(if is_announced(&s.packet.dst) { conclude::REFUSED } else { conclude::INWARD });
     };
     if frontend.flags & frontend_flags::SOURCE_RANGES != 0 && !is_in_ranges(frontend.service, &s.packet.src) {
         return Err(Reason::SourceRange);
@@ -56,7 +55,7 @@ fn try_ingress(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
         if frontend.flags & frontend_flags::LOCAL != 0 {
             return Err(Reason::NoLocalEndpoints);
         }
-        return Ok(REFUSED);
+        return Ok(conclude::REFUSED);
     }
     let chosen = unpack(choose(s, frontend))?;
     let bound = match chosen {
@@ -73,7 +72,7 @@ fn try_ingress(skb: Skb, s: &mut Scratch) -> Result<i32, Reason> {
             Some(entry) => unpack(forward::ingress(skb, &s.packet, entry)),
             None => Err(Reason::MapError),
         },
-        _ => Ok(REFUSED),
+        _ => Ok(conclude::REFUSED),
     }
 }
 

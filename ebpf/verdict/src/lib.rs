@@ -14,6 +14,7 @@ pub mod packet;
 pub mod policy;
 pub mod refuse;
 pub mod service;
+pub mod tunnel;
 
 /// IP protocol numbers that mean something to the dataplane (IANA).
 pub mod proto {

@@ -138,6 +138,13 @@ impl Packet {
         self.part as u8 != Part::Later as u8
     }
 
+    /// Whether there is more than a plain IP header before what it carries: IPv4 options or IPv6 extension headers, which a router
+    /// may have to obey.
+    #[inline(always)]
+    pub fn has_options(&self) -> bool {
+        self.l4 - self.l3 != if self.v6 { 40 } else { 20 }
+    }
+
     /// Whether TCP flags are all clear but those in `wanted`, out of `mask`.
     #[inline(always)]
     pub fn tcp(&self, mask: u8, wanted: u8) -> bool {

@@ -1,4 +1,4 @@
-//! Answers that the dataplane gives in a peer's name: TCP RST and ICMP port unreachable.
+//! Answers that the dataplane gives in a peer's name: TCP RST, ICMP port unreachable and too big.
 //!
 //! Functions here fill in headers and their checksums; the caller puts them in place of the refused packet.
 
@@ -115,10 +115,16 @@ pub fn without_options(header: &[u8; IPV4_LEN]) -> Chunk<IPV4_LEN> {
     chunk
 }
 
-/// The header of an ICMP "port unreachable" (RFC 792) that quotes an IP header and the bytes after it.
+/// In the place of an MTU: the error is about the port.
+pub const PORT_UNREACHABLE: u32 = 0;
+
+/// The header of an ICMP error that quotes an IP header and the bytes after it: "fragmentation needed" with the MTU (RFC 1191
+/// section 4), or for [`PORT_UNREACHABLE`] that (RFC 792).
 #[inline(always)]
-pub fn icmp4_unreachable(header: &[u8; IPV4_LEN], after: &[u8; QUOTED_LEN]) -> Chunk<ICMP_LEN> {
-    let mut chunk = Chunk([3, 3, 0, 0, 0, 0, 0, 0]);
+pub fn icmp4_error(mtu: u32, header: &[u8; IPV4_LEN], after: &[u8; QUOTED_LEN]) -> Chunk<ICMP_LEN> {
+    let m = (if mtu > 0xffff { 0xffff } else { mtu as u16 }).to_be_bytes();
+    let code = if mtu == PORT_UNREACHABLE { 3 } else { 4 };
+    let mut chunk = Chunk([3, code, 0, 0, 0, 0, m[0], m[1]]);
     let h = &mut chunk.0;
     let sum = finish(add(add(add(0, h), header), after)).to_ne_bytes();
     h[2] = sum[0];
@@ -126,10 +132,13 @@ pub fn icmp4_unreachable(header: &[u8; IPV4_LEN], after: &[u8; QUOTED_LEN]) -> C
     chunk
 }
 
-/// The header of an ICMPv6 "port unreachable" (RFC 4443) that quotes an IP header and the bytes after it.
+/// The header of an ICMPv6 error that quotes an IP header and the bytes after it: "packet too big" with the MTU (RFC 4443
+/// section 3.2), or for [`PORT_UNREACHABLE`] that (section 3.1).
 #[inline(always)]
-pub fn icmp6_unreachable(packet: &Packet, header: &[u8; IPV6_LEN], after: &[u8; QUOTED_LEN]) -> Chunk<ICMP_LEN> {
-    let mut chunk = Chunk([1, 4, 0, 0, 0, 0, 0, 0]);
+pub fn icmp6_error(mtu: u32, packet: &Packet, header: &[u8; IPV6_LEN], after: &[u8; QUOTED_LEN]) -> Chunk<ICMP_LEN> {
+    let m = mtu.to_be_bytes();
+    let [kind, code] = if mtu == PORT_UNREACHABLE { [1, 4] } else { [2, 0] };
+    let mut chunk = Chunk([kind, code, 0, 0, m[0], m[1], m[2], m[3]]);
     let h = &mut chunk.0;
     let len = ICMP_LEN + IPV6_LEN + QUOTED_LEN;
     let sum = pseudo_header(&packet.dst, &packet.src, true, proto::ICMPV6, len);

@@ -18,7 +18,7 @@ use crate::view::north_south::{
 };
 use crate::view::policy::{self, PodPolicy};
 use crate::view::policy_entries::{RuleListRow, RulesRow};
-use crate::view::service_entries::{BackendRow, FrontendRow, IdentityRow, SlotRow};
+use crate::view::service_entries::{BackendRow, FrontendRow, IdentityRow, SlotRow, TailRow};
 use crate::view::status::{self, Links, MapRow, Status};
 use crate::view::{dns, drops, services};
 use crate::{agent, source, watch};
@@ -102,6 +102,7 @@ fn entries(output: Output, name: &str, maps: &Maps, names: &Names) -> Result<Str
         map::CONNTRACK => conntrack(output, maps, names),
         map::ENDPOINTS => table(output, &maps.endpoints.iter()?, |entry| EndpointRow::new(entry, names)),
         map::IDENTITIES => table(output, &maps.identities.iter()?, |entry| IdentityRow::new(entry, names)),
+        map::IDENTITY_TAILS => table(output, &maps.identity_tails.iter()?, |entry| TailRow::new(entry, names)),
         map::RULE_LISTS => table(output, &maps.rule_lists.iter()?, |entry| RuleListRow::new(entry, names)),
         map::PEER_RULES => table(output, &maps.peer_rules.iter()?, |entry| RulesRow::of_peer(entry, names)),
         map::PORT_RULES => table(output, &maps.port_rules.iter()?, |entry| RulesRow::of_port(entry, names)),
@@ -148,6 +149,7 @@ fn map_rows(maps: &Maps) -> Result<Vec<MapRow>> {
             map::CONNTRACK => maps.conntrack.iter()?.len(),
             map::ENDPOINTS => maps.endpoints.iter()?.len(),
             map::IDENTITIES => maps.identities.iter()?.len(),
+            map::IDENTITY_TAILS => maps.identity_tails.iter()?.len(),
             map::RULE_LISTS => maps.rule_lists.iter()?.len(),
             map::PEER_RULES => maps.peer_rules.iter()?.len(),
             map::PORT_RULES => maps.port_rules.iter()?.len(),

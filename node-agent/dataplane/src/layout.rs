@@ -31,6 +31,7 @@ fn expected(name: &str) -> Option<(usize, usize)> {
         map::FRAGMENTS => sizes::<FragmentKey, FragmentValue>(),
         map::ENDPOINTS => sizes::<u32, Endpoint>(),
         map::IDENTITIES => sizes::<Addr, u64>(),
+        map::IDENTITY_TAILS => sizes::<u64, u64>(),
         map::RULE_LISTS => sizes::<RuleListKey, RuleList>(),
         map::PEER_RULES => sizes::<PeerKey, Bits>(),
         map::PORT_RULES => (PREFIX_LEN + size_of::<PortKey>(), size_of::<Bits>()),

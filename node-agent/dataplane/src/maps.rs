@@ -40,6 +40,8 @@ pub struct Maps {
     pub endpoints: Table<u32, Endpoint>,
     /// Pod address -> identity.
     pub identities: Table<Addr, u64>,
+    /// Identity -> its tail, by which other nodes know that it is the same.
+    pub identity_tails: Table<u64, u64>,
     /// Word of a rule list.
     pub rule_lists: Table<RuleListKey, RuleList>,
     /// Rules of a word by identity.
@@ -90,6 +92,7 @@ impl Maps {
             conntrack: Table::new(map::CONNTRACK, open(&pins, map::CONNTRACK)?)?,
             endpoints: Table::new(map::ENDPOINTS, open(&pins, map::ENDPOINTS)?)?,
             identities: Table::new(map::IDENTITIES, open(&pins, map::IDENTITIES)?)?,
+            identity_tails: Table::new(map::IDENTITY_TAILS, open(&pins, map::IDENTITY_TAILS)?)?,
             rule_lists: Table::new(map::RULE_LISTS, open(&pins, map::RULE_LISTS)?)?,
             peer_rules: Table::new(map::PEER_RULES, open(&pins, map::PEER_RULES)?)?,
             port_rules: PrefixTable::new(map::PORT_RULES, open(&pins, map::PORT_RULES)?)?,

@@ -77,8 +77,10 @@ pub struct Features {
     /// Socket hooks can choose the error of a refused connection (Linux 5.18). Without it a Service without endpoints
     /// sends the connection to the discard port of the loopback address, which refuses it.
     pub set_retval: bool,
-    /// Packets of known flows between pods of one node go past the node's routing (`bpf_redirect_peer` of Linux 5.10,
-    /// `bpf_check_mtu` of 5.12).
+    /// The programs can know whether a packet fits through an interface (`bpf_check_mtu` of Linux 5.12). Packets of known flows to
+    /// pods of other nodes go past the node's routing then, and what does not fit into the overlay is answered.
+    pub check_mtu: bool,
+    /// Packets of known flows go into pods past the node's routing (`bpf_redirect_peer` of Linux 5.10, and `check_mtu`).
     pub redirect_peer: bool,
     /// Pod programs are attached by links (Linux 6.6). Without it they are filters of a `clsact` qdisc.
     pub tcx: bool,
@@ -88,13 +90,13 @@ pub struct Features {
 pub(crate) fn features() -> Result<Features, Error> {
     let set_retval = is_helper_supported(ProgramType::CgroupSockAddr, BpfHelper::BPF_FUNC_set_retval)
         .map_err(|source| Error::Program { name: "that tries bpf_set_retval", source })?;
-    let mut redirect_peer = true;
-    for helper in [BpfHelper::BPF_FUNC_redirect_peer, BpfHelper::BPF_FUNC_check_mtu] {
-        redirect_peer &= is_helper_supported(ProgramType::SchedClassifier, helper)
-            .map_err(|source| Error::Program { name: "that tries bpf_redirect_peer", source })?;
-    }
+    let classifier_has = |helper, name| {
+        is_helper_supported(ProgramType::SchedClassifier, helper).map_err(|source| Error::Program { name, source })
+    };
+    let check_mtu = classifier_has(BpfHelper::BPF_FUNC_check_mtu, "that tries bpf_check_mtu")?;
+    let redirect_peer = check_mtu && classifier_has(BpfHelper::BPF_FUNC_redirect_peer, "that tries bpf_redirect_peer")?;
     let tcx = KernelVersion::current().is_ok_and(|version| version >= KernelVersion::new(6, 6, 0));
-    Ok(Features { set_retval, redirect_peer, tcx })
+    Ok(Features { set_retval, check_mtu, redirect_peer, tcx })
 }
 
 /// Loads every map (adopting pinned ones) and every program.
@@ -102,6 +104,8 @@ pub(crate) fn load(pins: &Pins, features: Features, wanted: Wanted) -> Result<Eb
     let mut loader = EbpfLoader::new();
     let flag = u8::from(features.set_retval);
     loader.override_global("HAS_SET_RETVAL", &flag, true);
+    let mtu = u8::from(features.check_mtu);
+    loader.override_global("HAS_CHECK_MTU", &mtu, true);
     let peer = u8::from(features.redirect_peer);
     loader.override_global("HAS_REDIRECT_PEER", &peer, true);
     for name in map::ALL {

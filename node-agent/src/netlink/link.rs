@@ -75,7 +75,9 @@ impl Netlink {
     pub async fn ensure_overlay(&self, name: &str, port: u16, mtu: u32) -> Result<u32, NetlinkError> {
         let failed = || NetlinkError::of(|| format!("create interface {name}"));
         if self.link(name).await?.is_none() {
-            let message = LinkMessageBuilder::<LinkVxlan>::new(name).collect_metadata(true).port(port).build();
+            let vxlan = LinkMessageBuilder::<LinkVxlan>::new(name).collect_metadata(true).port(port);
+            // Link-layer addresses in it are no machine's: there is nothing to learn from them.
+            let message = vxlan.learning(false).build();
             self.handle.link().add(message).execute().await.map_err(failed())?;
         }
         let missing = || rtnetlink::Error::RequestFailed;

@@ -49,18 +49,29 @@ proptest! {
     }
 
     #[test]
-    fn unreachables_carry_right_checksums(src: [u8; 16], dst: [u8; 16], header: [u8; 20], header6: [u8; 40], after: [u8; 8]) {
+    fn errors_say_what_fits_and_carry_right_checksums(
+        mtu: u32, src: [u8; 16], dst: [u8; 16], header: [u8; 20], header6: [u8; 40], after: [u8; 8],
+    ) {
         let packet = Packet { src: addr(false, src), dst: addr(false, dst), ..Packet::EMPTY };
         let ip = ipv4_header(&packet, proto::ICMP, 36);
         prop_assert_eq!(reference(&[&ip.0]), 0);
         prop_assert_eq!((&ip[12..16], &ip[16..20]), (&dst[..4], &src[..4]));
-        prop_assert_eq!(reference(&[&icmp4_unreachable(&header, &after).0, &header, &after]), 0);
+        for mtu in [PORT_UNREACHABLE, mtu, mtu & 0xffff] {
+            let icmp = icmp4_error(mtu, &header, &after);
+            prop_assert_eq!(reference(&[&icmp.0, &header, &after]), 0);
+            prop_assert_eq!((icmp[0], icmp[1] == 4), (3, mtu != PORT_UNREACHABLE));
+            prop_assert_eq!(u32::from(u16::from_be_bytes([icmp[6], icmp[7]])), mtu.min(0xffff));
+        }
         let packet = Packet { src: Addr(src), dst: Addr(dst), v6: true, ..Packet::EMPTY };
         let ip = ipv6_header(&packet, proto::ICMPV6, 56);
         prop_assert_eq!((&ip[8..24], &ip[24..40]), (&dst[..], &src[..]));
-        let icmp = icmp6_unreachable(&packet, &header6, &after);
-        let sum = reference(&[&dst, &src, &[0, 0, 0, 56, 0, 0, 0, proto::ICMPV6], &icmp.0, &header6, &after]);
-        prop_assert_eq!(sum, 0);
+        for mtu in [PORT_UNREACHABLE, mtu] {
+            let icmp = icmp6_error(mtu, &packet, &header6, &after);
+            let sum = reference(&[&dst, &src, &[0, 0, 0, 56, 0, 0, 0, proto::ICMPV6], &icmp.0, &header6, &after]);
+            prop_assert_eq!(sum, 0);
+            prop_assert_eq!([icmp[0], icmp[1]], if mtu == PORT_UNREACHABLE { [1, 4] } else { [2, 0] });
+            prop_assert_eq!(u32::from_be_bytes([icmp[4], icmp[5], icmp[6], icmp[7]]), mtu);
+        }
     }
 }
 

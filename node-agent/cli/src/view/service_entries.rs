@@ -184,3 +184,29 @@ impl Row for IdentityRow {
         vec![self.address.clone(), self.identity.clone(), self.pod.clone(), self.labels.clone()]
     }
 }
+
+/// An entry of `identity_tails`.
+#[derive(Debug, Serialize)]
+pub(crate) struct TailRow {
+    identity: String,
+    tail: String,
+    labels: String,
+}
+
+impl TailRow {
+    pub(crate) fn new((identity, tail): &(u64, u64), names: &Names) -> Self {
+        Self {
+            identity: show::identity_number(*identity),
+            tail: format!("{tail:012x}"),
+            labels: show::identity(*identity, names),
+        }
+    }
+}
+
+impl Row for TailRow {
+    const HEADER: &'static [&'static str] = &["IDENTITY", "TAIL", "LABELS"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![self.identity.clone(), self.tail.clone(), self.labels.clone()]
+    }
+}

@@ -28,6 +28,8 @@ pub struct MapContents {
     pub endpoints: BTreeMap<u32, Endpoint>,
     /// `identities`.
     pub identities: BTreeMap<Addr, u64>,
+    /// `identity_tails`.
+    pub identity_tails: BTreeMap<u64, u64>,
     /// `rule_lists`.
     pub rule_lists: BTreeMap<RuleListKey, RuleList>,
     /// `peer_rules`.
@@ -51,6 +53,7 @@ impl MapContents {
             + self.announced.len()
             + self.endpoints.len()
             + self.identities.len()
+            + self.identity_tails.len()
             + self.rule_lists.len()
             + self.peer_rules.len()
             + self.port_rules.len()
@@ -75,6 +78,7 @@ impl MapContents {
             MapWrite::Announced(write) => set(&mut self.announced, write),
             MapWrite::Endpoint(write) => set(&mut self.endpoints, write),
             MapWrite::Identity(write) => set(&mut self.identities, write),
+            MapWrite::IdentityTail(write) => set(&mut self.identity_tails, write),
             MapWrite::RuleList(write) => set(&mut self.rule_lists, write),
             MapWrite::PeerRules(write) => set(&mut self.peer_rules, write),
             MapWrite::PortRules(write) => set(&mut self.port_rules, write),

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
+use skep_verdict::tunnel::TAIL_BITS;
 
 use super::Labels;
 
@@ -16,29 +17,33 @@ pub(crate) struct Group {
 /// The identities in use.
 #[derive(Debug)]
 pub(crate) struct Identities {
-    hash: fn(&Group) -> u64,
+    hash: fn(&Group) -> Hash,
     by_number: BTreeMap<u64, Entry>,
     by_group: BTreeMap<Arc<Group>, u64>,
     collisions: u64,
     /// Came into use, or went out of it, since the last [`Identities::take_changed`].
     changed: BTreeSet<u64>,
     departed: BTreeMap<u64, Arc<Group>>,
+    /// Whose tail may be another than at the last [`Identities::take_renamed`].
+    renamed: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
 struct Entry {
     group: Arc<Group>,
     pods: usize,
+    /// Unless the number is not the group's hash.
+    tail: Option<u64>,
 }
 
 impl Default for Identities {
     fn default() -> Self {
-        Self::hashed_by(|group| identity_hash(&group.namespace, &group.namespace_labels, &group.labels))
+        Self::hashed_by(|group| hash(&group.namespace, &group.namespace_labels, &group.labels))
     }
 }
 
 impl Identities {
-    pub(crate) fn hashed_by(hash: fn(&Group) -> u64) -> Self {
+    pub(crate) fn hashed_by(hash: fn(&Group) -> Hash) -> Self {
         Self {
             hash,
             by_number: BTreeMap::new(),
@@ -46,13 +51,14 @@ impl Identities {
             collisions: 0,
             changed: BTreeSet::new(),
             departed: BTreeMap::new(),
+            renamed: BTreeSet::new(),
         }
     }
 
     /// Counts one more pod of the group; returns its identity.
     ///
-    /// Should another group have the same hash, the next free number is used and the collision counted: identities
-    /// never leave the node, so what matters is that two groups never share one.
+    /// Should another group have the same hash, the next free number is used and the collision counted: two groups never share
+    /// a number on one node. Such a number has no tail: it means nothing to other nodes.
     pub(crate) fn acquire(&mut self, group: Group) -> u64 {
         if let Some(&number) = self.by_group.get(&group) {
             if let Some(entry) = self.by_number.get_mut(&number) {
@@ -60,7 +66,8 @@ impl Identities {
             }
             return number;
         }
-        let mut number = (self.hash)(&group);
+        let hash = (self.hash)(&group);
+        let mut number = hash.number;
         if self.by_number.contains_key(&number) {
             self.collisions += 1;
         }
@@ -69,8 +76,10 @@ impl Identities {
         }
         let group = Arc::new(group);
         self.by_group.insert(Arc::clone(&group), number);
-        self.by_number.insert(number, Entry { group, pods: 1 });
+        let tail = (number == hash.number).then_some(hash.tail);
+        self.by_number.insert(number, Entry { group, pods: 1, tail });
         self.changed.insert(number);
+        self.renamed.insert(number);
         self.departed.remove(&number);
         number
     }
@@ -84,7 +93,13 @@ impl Identities {
             self.departed.insert(number, Arc::clone(&entry.group));
             self.by_number.remove(&number);
             self.changed.insert(number);
+            self.renamed.insert(number);
         }
+    }
+
+    /// The tail of an identity in use, when it means the same on every node.
+    pub(crate) fn tail(&self, number: u64) -> Option<u64> {
+        self.by_number.get(&number)?.tail
     }
 
     pub(crate) fn group(&self, number: u64) -> Option<&Group> {
@@ -105,10 +120,24 @@ impl Identities {
         std::mem::take(&mut self.departed)
     }
 
+    /// Numbers whose tail may be another than at the last call.
+    pub(crate) fn take_renamed(&mut self) -> BTreeSet<u64> {
+        std::mem::take(&mut self.renamed)
+    }
+
     /// Numbers that came into use or went out of it, or changed hands, since the last call.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<u64> {
         std::mem::take(&mut self.changed)
     }
+}
+
+/// The hash of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hash {
+    /// Its identity, unless another group has that already.
+    pub(crate) number: u64,
+    /// More of it, never 0; see [`skep_verdict::tunnel`].
+    pub(crate) tail: u64,
 }
 
 /// The identity of a pod: a hash of its Namespace's name and labels and its own labels, never 0.
@@ -117,6 +146,11 @@ impl Identities {
 /// in front, so that no two different inputs are the same byte string.
 #[must_use]
 pub fn identity_hash(namespace: &str, namespace_labels: &Labels, labels: &Labels) -> u64 {
+    hash(namespace, namespace_labels, labels).number
+}
+
+/// See [`identity_hash`]. The bytes after those of the identity are its tail.
+fn hash(namespace: &str, namespace_labels: &Labels, labels: &Labels) -> Hash {
     let mut hash = Sha256::new();
     let mut part = |text: &str| {
         hash.update((text.len() as u64).to_be_bytes());
@@ -131,8 +165,10 @@ pub fn identity_hash(namespace: &str, namespace_labels: &Labels, labels: &Labels
         }
     }
     let digest = hash.finalize();
-    let first = digest.iter().take(8).fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
-    first.max(1)
+    let number = |bytes: &[u8]| bytes.iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+    let (first, rest) = digest.split_at(8);
+    let tail = number(rest.get(..8).unwrap_or(rest)) >> (u64::BITS - TAIL_BITS);
+    Hash { number: number(first).max(1), tail: tail.max(1) }
 }
 
 #[cfg(test)]
@@ -152,6 +188,7 @@ mod tests {
         // Fixed: a changed value would make nodes of two versions disagree.
         let namespace = labels(&[("kubernetes.io/metadata.name", "default")]);
         assert_eq!(identity_hash("default", &namespace, &labels(&[("app", "web")])), 0x2524_a5cc_9b61_d2ae);
+        assert_eq!(hash("default", &namespace, &labels(&[("app", "web")])).tail, 0x330a_4d6f_2a3e);
         let parts = [
             identity_hash("a", &labels(&[]), &labels(&[("b", "c")])),
             identity_hash("a", &labels(&[("b", "c")]), &labels(&[])),
@@ -177,11 +214,21 @@ mod tests {
 
     #[test]
     fn groups_with_one_hash_get_two_identities() {
-        let mut identities = Identities::hashed_by(|_| u64::MAX);
+        let mut identities = Identities::hashed_by(|_| Hash { number: u64::MAX, tail: 7 });
         let a = identities.acquire(group("ns", "a"));
         let b = identities.acquire(group("ns", "b"));
         assert_eq!((a, b), (u64::MAX, 1));
         assert_eq!(identities.collisions(), 1);
         assert_eq!(identities.group(b), Some(&group("ns", "b")));
+        // The second's number is another's on other nodes, or nobody's.
+        assert_eq!([a, b].map(|number| identities.tail(number)), [Some(7), None]);
+        assert_eq!(identities.take_renamed(), [a, b].into());
+        // It keeps it, and what is free then has no tail until somebody has it by right.
+        identities.release(a);
+        assert_eq!([a, b].map(|number| identities.tail(number)), [None, None]);
+        assert_eq!(identities.acquire(group("ns", "b")), b);
+        assert_eq!(identities.acquire(group("ns", "c")), a);
+        assert_eq!(identities.tail(a), Some(7));
+        assert_eq!(identities.take_renamed(), [a].into());
     }
 }

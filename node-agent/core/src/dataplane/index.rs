@@ -324,8 +324,11 @@ impl Index {
 
     fn write_identities(&mut self) {
         let mut addresses = self.population.take_changed_addresses();
+        let mut numbers = self.population.identities.take_renamed();
         let adopted = std::mem::take(&mut self.adopted);
         if adopted {
+            numbers.extend(self.population.identities.iter().map(|(number, _)| number));
+            numbers.extend(self.staged.contents().identity_tails.keys());
             addresses.extend(self.population.addresses());
             let contents = self.staged.contents();
             let held: BTreeSet<_> = self.population.addresses().map(abi_addr).collect();
@@ -338,6 +341,12 @@ impl Index {
             match self.population.holder(addr) {
                 Some((_, pod)) => self.staged.put_identity(abi_addr(addr), pod.identity),
                 None => self.staged.delete_identity(abi_addr(addr)),
+            }
+        }
+        for number in numbers {
+            match self.population.identities.tail(number) {
+                Some(tail) => self.staged.put_identity_tail(number, tail),
+                None => self.staged.delete_identity_tail(number),
             }
         }
     }

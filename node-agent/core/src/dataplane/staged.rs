@@ -41,6 +41,7 @@ impl Staged {
             MapWrite::Announced(Write::Put(key, _)) => MapWrite::Announced(Write::Delete(key)),
             MapWrite::Endpoint(Write::Put(key, _)) => MapWrite::Endpoint(Write::Delete(key)),
             MapWrite::Identity(Write::Put(key, _)) => MapWrite::Identity(Write::Delete(key)),
+            MapWrite::IdentityTail(Write::Put(key, _)) => MapWrite::IdentityTail(Write::Delete(key)),
             MapWrite::RuleList(Write::Put(key, _)) => MapWrite::RuleList(Write::Delete(key)),
             MapWrite::PeerRules(Write::Put(key, _)) => MapWrite::PeerRules(Write::Delete(key)),
             MapWrite::PortRules(Write::Put(key, _)) => MapWrite::PortRules(Write::Delete(key)),
@@ -130,6 +131,15 @@ impl Staged {
 
     pub(crate) fn delete_identity(&mut self, addr: Addr) {
         delete(&mut self.contents.identities, &mut self.flip, MapWrite::Identity, addr);
+    }
+
+    /// After what the identity is allowed.
+    pub(crate) fn put_identity_tail(&mut self, identity: u64, tail: u64) {
+        put(&mut self.contents.identity_tails, &mut self.flip, MapWrite::IdentityTail, identity, tail);
+    }
+
+    pub(crate) fn delete_identity_tail(&mut self, identity: u64) {
+        delete(&mut self.contents.identity_tails, &mut self.before, MapWrite::IdentityTail, identity);
     }
 
     pub(crate) fn put_rule_list(&mut self, key: RuleListKey, value: RuleList) {

@@ -33,6 +33,8 @@ pub enum MapWrite {
     Endpoint(Write<u32, Endpoint>),
     /// `identities`.
     Identity(Write<Addr, u64>),
+    /// `identity_tails`.
+    IdentityTail(Write<u64, u64>),
     /// `rule_lists`.
     RuleList(Write<RuleListKey, RuleList>),
     /// `peer_rules`.

@@ -88,7 +88,10 @@ impl Lan {
             }
             plug(&switch, &machine, if number == 1 { "node1" } else { "node2" }, number);
             if overlay {
-                machine.ip(&format!("link add skep_vxlan type vxlan external dstport {}", skep_abi::OVERLAY_PORT));
+                machine.ip(&format!(
+                    "link add skep_vxlan type vxlan external nolearning dstport {}",
+                    skep_abi::OVERLAY_PORT
+                ));
                 machine.ip("link set skep_vxlan mtu 1430 arp off up");
             }
             let mut config = Config {
@@ -124,6 +127,11 @@ impl Lan {
     ///
     /// [`frontend_flags::LOCAL`]: skep_abi::frontend_flags::LOCAL
     pub(crate) fn serve(&self, addr: SocketAddr, proto: u8, flags: u32, places: &[Place]) -> u32 {
+        self.serve_in(scope::EXTERNAL, addr, proto, flags, places)
+    }
+
+    /// As [`Self::serve`], for clients of one scope.
+    pub(crate) fn serve_in(&self, scope: u8, addr: SocketAddr, proto: u8, flags: u32, places: &[Place]) -> u32 {
         let service = self.services.get() + 1;
         self.services.set(service);
         for (i, node) in self.nodes.iter().enumerate() {
@@ -149,7 +157,7 @@ impl Lan {
             }
             let any = if addr.is_ipv4() { FrontendKey::ANY4 } else { FrontendKey::ANY6 };
             let at = if addr.ip().is_unspecified() { any } else { addr.ip().into() };
-            let key = FrontendKey { addr: at, port_be: addr.port().to_be(), proto, scope: scope::EXTERNAL };
+            let key = FrontendKey { addr: at, port_be: addr.port().to_be(), proto, scope };
             let frontend = Frontend { service, generation: 1, count, flags, affinity_timeout: 0 };
             maps.frontends.set(&key, &frontend).unwrap();
         }
@@ -263,6 +271,15 @@ impl Node {
         let dataplane = Arc::clone(&self.dataplane);
         outside.run(move || dataplane.attach_pod(host, ifindex).unwrap());
         pod
+    }
+
+    /// Changes the entry of the pod of this number.
+    pub(crate) fn change(&self, n: u8, change: impl FnOnce(&mut Endpoint)) {
+        let ifindex = self.machine.ifindex(format!("pod{n}").leak());
+        let endpoints = &self.dataplane.maps().endpoints;
+        let mut endpoint = endpoints.get(&ifindex).unwrap().unwrap();
+        change(&mut endpoint);
+        endpoints.set(&ifindex, &endpoint).unwrap();
     }
 
     /// Packets dropped for a reason so far.

@@ -48,6 +48,11 @@ impl Machine {
         self.run(move || ip(&args));
     }
 
+    /// The way to an address as the machine knows it, with the MTU that it has learned.
+    pub(crate) fn route_to(&self, addr: IpAddr) -> String {
+        self.run(move || ip(&format!("route get {addr}")))
+    }
+
     pub(crate) fn sysctl(&self, name: &'static str, value: &'static str) {
         self.run(move || std::fs::write(format!("/proc/sys/net/{name}"), value).unwrap());
     }
@@ -174,8 +179,9 @@ pub(crate) fn datagram_error(machine: &Machine, server: SocketAddr) -> std::io::
     })
 }
 
-/// Runs `ip` in this thread's namespace.
-fn ip(args: &str) {
+/// Runs `ip` in this thread's namespace and gives what it says.
+fn ip(args: &str) -> String {
     let output = Command::new("ip").args(args.split(' ')).output().unwrap();
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -1,6 +1,6 @@
 use std::net::{TcpListener, TcpStream};
 
-use skep_abi::Counter;
+use skep_abi::{Counter, Direction, Reason};
 
 use crate::icmp::ping;
 use crate::lan::{Lan, MASQUERADE, Place, TCP, UDP, any};
@@ -87,5 +87,50 @@ fn a_long_stream_fits_into_the_overlay() {
             });
         }
         receiver.join().unwrap();
+    }
+}
+
+/// A VXLAN packet as it goes by UDP, with a datagram from one address to another in it.
+fn encapsulated(from: std::net::Ipv4Addr, to: std::net::Ipv4Addr, port: u16) -> Vec<u8> {
+    let mut packet = vec![8, 0, 0, 0, 0, 0, 0, 0];
+    packet.extend([2, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 8, 0]);
+    let mut header = [0x45, 0, 0, 29, 0, 0, 0x40, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    header[12..16].copy_from_slice(&from.octets());
+    header[16..].copy_from_slice(&to.octets());
+    let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    header[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    packet.extend(header);
+    packet.extend(9_u16.to_be_bytes());
+    packet.extend(port.to_be_bytes());
+    packet.extend([0, 9, 0, 0, b'!']);
+    packet
+}
+
+#[test]
+fn nobody_but_nodes_sends_by_the_overlay() {
+    let Some(lan) = Lan::overlaid(0) else { return };
+    let (here, there) = (lan.nodes[0].pod(1), lan.nodes[1].pod(1));
+    let listener = there.run(|| std::net::UdpSocket::bind("10.244.2.1:700").unwrap());
+    listener.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
+    let to: std::net::SocketAddr = (lan.nodes[1].machine.addr(false), skep_abi::OVERLAY_PORT).into();
+    let sources = ["203.0.113.7", "10.244.1.1", "10.244.1.2", "10.244.2.2"].map(|addr| addr.parse().unwrap());
+    for (who, machine) in [("a pod", &here), ("a machine outside", &lan.client)] {
+        for from in sources {
+            let before = lan.nodes[1].drops(Reason::SpoofedSource, Direction::Ingress);
+            machine.run(move || {
+                let packet = encapsulated(from, "10.244.2.1".parse().unwrap(), 700);
+                std::net::UdpSocket::bind("0.0.0.0:0").unwrap().send_to(&packet, to).unwrap();
+            });
+            assert!(listener.recv_from(&mut [0]).is_err(), "{who} sends as {from}");
+            assert_eq!(lan.nodes[1].drops(Reason::SpoofedSource, Direction::Ingress), before + 1, "{who} as {from}");
+        }
+    }
+    // The node may, for itself and its pods.
+    for (from, comes) in sources.into_iter().zip([true, true, true, false]) {
+        lan.nodes[0].machine.run(move || {
+            let packet = encapsulated(from, "10.244.2.1".parse().unwrap(), 700);
+            std::net::UdpSocket::bind("0.0.0.0:0").unwrap().send_to(&packet, to).unwrap();
+        });
+        assert_eq!(listener.recv_from(&mut [0]).is_ok(), comes, "the node sends as {from}");
     }
 }

@@ -100,6 +100,7 @@ fn a_restart_removes_what_went_meanwhile_and_numbers_go_on() {
     assert_eq!(contents.endpoints[&1].rule_list, [0, 2]);
     assert_eq!(contents.rule_lists.len(), 1);
     assert_eq!(contents.identities.len(), 1);
+    assert_eq!(contents.identity_tails.len(), 1);
 }
 
 #[test]

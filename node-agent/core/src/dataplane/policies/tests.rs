@@ -255,7 +255,14 @@ fn other_pods_that_come_and_go_change_peer_entries_only() {
     change(&mut index, Change::Workload(workload("ns/new", &["192.0.2.1"], "app=client,v=2", &[])));
     let writes = settle(&mut index);
     assert!(
-        matches!(writes.as_slice(), [MapWrite::PeerRules(Write::Put(..)), MapWrite::Identity(Write::Put(..))]),
+        matches!(
+            writes.as_slice(),
+            [
+                MapWrite::PeerRules(Write::Put(..)),
+                MapWrite::Identity(Write::Put(..)),
+                MapWrite::IdentityTail(Write::Put(..))
+            ]
+        ),
         "{writes:?}"
     );
     assert_eq!(reach(&index, Ingress, 80), ["10.0.0.2", "fd00::2", "192.0.2.1"]);
@@ -269,6 +276,7 @@ fn other_pods_that_come_and_go_change_peer_entries_only() {
         matches!(
             writes.as_slice(),
             [
+                MapWrite::IdentityTail(Write::Delete(_)),
                 MapWrite::Identity(Write::Delete(_)),
                 MapWrite::Identity(Write::Delete(_)),
                 MapWrite::PeerRules(Write::Delete(_))

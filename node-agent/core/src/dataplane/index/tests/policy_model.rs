@@ -90,7 +90,7 @@ proptest! {
         settle(&mut fresh);
         let sizes = |contents: &MapContents| [
             contents.endpoints.len(), contents.identities.len(), contents.rule_lists.len(), contents.peer_rules.len(),
-            contents.port_rules.len(), contents.prefixes.len(),
+            contents.port_rules.len(), contents.prefixes.len(), contents.identity_tails.len(),
         ];
         prop_assert_eq!(sizes(&held), sizes(fresh.contents()));
         prop_assert_eq!(settle(&mut world.start(held.clone())), vec![]);
