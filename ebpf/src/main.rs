@@ -12,6 +12,7 @@ mod skb;
 mod socket;
 mod translate;
 mod uplink;
+mod xdp;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

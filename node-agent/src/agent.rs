@@ -91,6 +91,7 @@ impl Agent {
             source.source(ipv4)
         }));
         tokio::spawn(dataplane::keep_health_checks(dataplane.clone()));
+        let xdp = uplink::keep_xdp(Arc::clone(&programs)).context("XDP on the uplink")?;
         let nat = uplink::collect_nat(&programs).context("translations at the uplink")?;
         if let Some(uplink) = uplink
             && let Some(link) = netlink.link_by_index(uplink).await?
@@ -131,6 +132,7 @@ impl Agent {
             journal,
             flows,
             nat,
+            xdp,
             dns,
         };
         local_api::serve(&config.local_api_socket(), api).context("local API socket")?;
@@ -184,6 +186,7 @@ async fn start_dataplane(
         },
         uplink,
         overlay,
+        xdp: config.xdp_mode(),
     };
     let node = config.node_name.clone();
     let no_masquerade = config.no_masquerade_cidr.clone();

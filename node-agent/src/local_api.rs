@@ -15,7 +15,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use skep_agent_core::ipam::Allocation;
-use skep_dataplane::Swept;
+use skep_dataplane::{Swept, XdpState};
 use tokio::sync::watch;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::BroadcastStream;
@@ -26,6 +26,7 @@ use crate::dataplane::{Dataplane, DataplaneStatus, FlowStream};
 use crate::dns::{Dns, DnsStatus, Lookup};
 use crate::http_server::serve_connection;
 use crate::sockets::bind;
+use crate::uplink::XdpStatus;
 use crate::upstream::{StreamState, StreamStatus};
 
 /// What is shown.
@@ -45,6 +46,8 @@ pub struct LocalApi {
     pub flows: FlowStream,
     /// How full the map of translations at the uplink is.
     pub nat: watch::Receiver<Swept>,
+    /// Whether packets are sent on at the uplink's driver.
+    pub xdp: watch::Receiver<XdpState>,
     /// Cluster DNS.
     pub dns: Dns,
 }
@@ -60,6 +63,7 @@ struct Status {
     dataplane_stream: StreamStatus,
     dataplane: DataplaneStatus,
     nat: NatStatus,
+    xdp: XdpStatus,
     dns: DnsStatus,
     endpoints: Vec<Allocation>,
 }
@@ -113,6 +117,7 @@ async fn status(State(api): State<LocalApi>) -> Response {
         dataplane_stream: api.dataplane_stream.get(),
         dataplane: api.dataplane.status(),
         nat,
+        xdp: XdpStatus::from(&*api.xdp.borrow()),
         dns: api.dns.status(),
         endpoints: api.journal.read(|ipam| ipam.allocations().cloned().collect()).await,
     };

@@ -130,11 +130,13 @@ pub enum Counter {
     NeighbourAnswers = 8,
     /// Datagram flows moved to another backend because theirs was gone.
     Moved = 9,
+    /// Packets of known flows sent on at the driver of the uplink (XDP).
+    XdpForwarded = 10,
 }
 
 impl Counter {
     /// Number of counters.
-    pub const COUNT: u32 = 10;
+    pub const COUNT: u32 = 11;
 
     /// Every counter, in numeric order.
     pub const ALL: [Self; Self::COUNT as usize] = [
@@ -148,6 +150,7 @@ impl Counter {
         Self::Decapsulated,
         Self::NeighbourAnswers,
         Self::Moved,
+        Self::XdpForwarded,
     ];
 
     /// The name shown to people and used as a metric label.
@@ -163,6 +166,7 @@ impl Counter {
             Self::Decapsulated => "decapsulated",
             Self::NeighbourAnswers => "neighbour_answers",
             Self::Moved => "moved",
+            Self::XdpForwarded => "xdp_forwarded",
         }
     }
 }

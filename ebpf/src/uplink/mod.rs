@@ -12,14 +12,14 @@
 //! program sends out of the uplink itself carries a mark, by which the other lets it pass.
 
 mod allocate;
-mod egress;
-mod flow;
-mod forward;
+pub(crate) mod egress;
+pub(crate) mod flow;
+pub(crate) mod forward;
 mod fragment;
 mod icmp;
 mod ingress;
 mod neighbour;
-mod overlay;
+pub(crate) mod overlay;
 mod parse;
 mod scratch;
 mod service;

@@ -3,6 +3,7 @@
 //! ```text
 //! nat ──► collect: pairs that are over go; how full the map is
 //! announced addresses ──► announce: everybody on the link is told at once where they are now
+//! driver of the uplink ──► xdp: the program there, as long as the driver can
 //! overlay: the interface that packets to pods of other nodes leave by
 //! ```
 
@@ -10,8 +11,10 @@ mod announce;
 mod collect;
 mod find;
 mod overlay;
+mod xdp;
 
 pub use announce::{Announcer, keep_announced};
 pub use collect::{CollectError, collect_nat};
 pub(crate) use find::find;
 pub use overlay::{OVERLAY, overhead, prepare_overlay, remove_overlay};
+pub use xdp::{XdpStatus, keep_xdp};

@@ -9,6 +9,9 @@
 )]
 
 mod adoption;
+#[path = "../packets/build.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod build;
 mod direct;
 mod icmp;
 mod lan;
@@ -16,7 +19,9 @@ mod local;
 mod machine;
 mod masquerade;
 mod neighbour;
+mod offload;
 mod overlay;
 mod ports;
 mod service;
 mod sweep;
+mod xdp;
