@@ -20,9 +20,10 @@ mod frame;
 mod way;
 
 use aya_ebpf::bindings::xdp_action::{XDP_ABORTED, XDP_PASS, XDP_TX};
+use aya_ebpf::helpers::bpf_redirect;
 use aya_ebpf::macros::xdp;
 use aya_ebpf::programs::XdpContext;
-use skep_abi::{Counter, Direction, NatKey, NatValue, Reason, nat_flags};
+use skep_abi::{Counter, Direction, NatKey, NatValue, Reason, config_flags, nat_flags};
 use skep_verdict::packet::{Bytes as _, Chunk, ETH_LEN, ETH_P_IP, ETH_P_IPV6, Packet};
 use skep_verdict::plain::{self, Plain, Store as _};
 use skep_verdict::{conn, nat};
@@ -90,7 +91,11 @@ fn run(mut frame: Frame) -> Option<u32> {
         return Some(XDP_ABORTED);
     }
     record::tally(Counter::XdpForwarded);
-    Some(XDP_TX)
+    if config.flags & config_flags::XDP_REDIRECT == 0 {
+        return Some(XDP_TX);
+    }
+    // SAFETY: plain values.
+    Some(unsafe { bpf_redirect(config.uplink_ifindex, 0) } as u32)
 }
 
 /// Takes the packet into account, as `flow::find` does.

@@ -25,11 +25,16 @@ pub(crate) fn ask(ifname: &str, ifindex: u32) -> io::Result<Ability> {
     }
     // One side of a veth pair has this when the other takes frames, which it does as long as it has a program of its own or
     // GRO. Frames for one that does not are lost without a word. Other drivers need it for redirection only.
-    if features & TAKES_FRAMES == 0 && driver(ifname)?.as_deref() == Some("veth") {
+    if features & TAKES_FRAMES == 0 && is_veth(ifname)? {
         let reason = "the other side of its veth pair takes no frames: that side needs GRO (ethtool -K PEER gro on)";
         return Ok(Ability::Unable(reason.to_owned()));
     }
     Ok(Ability::Able)
+}
+
+/// Whether an interface is one side of a veth pair.
+pub(crate) fn is_veth(ifname: &str) -> io::Result<bool> {
+    Ok(driver(ifname)?.as_deref() == Some("veth"))
 }
 
 /// `NETDEV_XDP_ACT_BASIC` of the kernel's `netdev.h`: the driver runs programs and can pass, drop and send back.

@@ -3,7 +3,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use skep_abi::{Config, Direction};
+use skep_abi::{Config, Direction, config_flags};
 
 use crate::object::{self, FROM_POD, FROM_UPLINK, Features, SOCKET_HOOKS, TO_POD, TO_UPLINK, Wanted, XDP_UPLINK};
 use crate::pins::{Hook, Pins, Role};
@@ -83,6 +83,9 @@ impl Dataplane {
             None => (0, [0; 6]),
         };
         config.tunnel_ifindex = options.overlay.unwrap_or(0);
+        if xdp.redirects()? {
+            config.flags |= config_flags::XDP_REDIRECT;
+        }
         maps.config.set(&config)?;
         let dataplane = Self { maps, pins, features, programs, xdp };
         dataplane.adopt_pods()?;

@@ -58,7 +58,7 @@ pub(crate) fn run_xdp(program: BorrowedFd<'_>, packet: &[u8], repeat: u32) -> io
     let action = match action.cast_signed() {
         1 => Action::Drop,
         2 => Action::Pass,
-        3 => Action::SendBack,
+        3 | 4 => Action::SendBack,
         other => Action::Other(other),
     };
     Ok(Trial { action, packet: out, duration })

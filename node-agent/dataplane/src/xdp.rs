@@ -54,6 +54,12 @@ impl Xdp {
         Ok(state)
     }
 
+    /// Whether frames leave by redirection.
+    pub(crate) fn redirects(&self) -> Result<bool, Error> {
+        let Some(ifindex) = self.uplink.filter(|_| self.mode != XdpMode::Off) else { return Ok(false) };
+        ability::is_veth(&interface::name(ifindex)?).map_err(|source| Error::Interface { ifindex, source })
+    }
+
     fn attach(&self, pins: &Pins, programs: &Programs) -> Result<XdpState, Error> {
         let Some(ifindex) = self.uplink.filter(|_| self.mode != XdpMode::Off) else { return Ok(XdpState::Off) };
         if let Some(refused) = &self.refused {

@@ -120,6 +120,7 @@ pub(crate) fn config_flags_of(config: &Config) -> String {
         (config_flags::NO_TC_SERVICES, "no-tc-services"),
         (config_flags::MASQUERADE, "masquerade"),
         (config_flags::DSR, "direct-return"),
+        (config_flags::XDP_REDIRECT, "xdp-redirect"),
     ];
     show::flags(config.flags, &names)
 }
