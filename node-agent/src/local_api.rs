@@ -109,6 +109,8 @@ async fn status(State(api): State<LocalApi>) -> Response {
         let swept = api.nat.borrow();
         NatStatus { entries: swept.entries, capacity: swept.capacity }
     };
+    // Before anything is waited for: the borrow may not be held then.
+    let xdp = XdpStatus::from(&*api.xdp.borrow());
     let status = Status {
         node: api.node,
         version: env!("CARGO_PKG_VERSION"),
@@ -117,7 +119,7 @@ async fn status(State(api): State<LocalApi>) -> Response {
         dataplane_stream: api.dataplane_stream.get(),
         dataplane: api.dataplane.status(),
         nat,
-        xdp: XdpStatus::from(&*api.xdp.borrow()),
+        xdp,
         dns: api.dns.status(),
         endpoints: api.journal.read(|ipam| ipam.allocations().cloned().collect()).await,
     };
