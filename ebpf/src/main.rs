@@ -17,6 +17,7 @@ mod skb;
 mod socket;
 mod translate;
 mod uplink;
+mod xdp;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

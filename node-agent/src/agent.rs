@@ -92,6 +92,7 @@ impl Agent {
         }));
         tokio::spawn(dataplane::keep_health_checks(dataplane.clone()));
         let swept = dataplane::collect(&programs).context("connections and translations that are over")?;
+        let xdp = uplink::keep_xdp(Arc::clone(&programs)).context("XDP on the uplink")?;
         if let Some(uplink) = uplink
             && let Some(link) = netlink.link_by_index(uplink).await?
         {
@@ -131,6 +132,7 @@ impl Agent {
             journal,
             flows,
             swept,
+            xdp,
             dns,
         };
         local_api::serve(&config.local_api_socket(), api).context("local API socket")?;
@@ -184,6 +186,7 @@ async fn start_dataplane(
         },
         uplink,
         overlay,
+        xdp: config.xdp_mode(),
     };
     let node = config.node_name.clone();
     let no_masquerade = config.no_masquerade_cidr.clone();

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use clap::{ArgAction, Parser, ValueEnum};
 use skep_abi::config_flags;
 use skep_agent_core::dataplane::Cidr;
+use skep_dataplane::XdpMode;
 
 use crate::dns::DnsArgs;
 
@@ -99,6 +100,11 @@ pub struct Config {
     #[arg(long, value_name = "MODE", default_value = "snat")]
     pub external_mode: ExternalMode,
 
+    /// Send connections from outside to backends on other nodes on at the uplink's driver (XDP), before the kernel makes packet
+    /// buffers.
+    #[arg(long, value_name = "MODE", default_value = "off")]
+    pub xdp: Xdp,
+
     /// How packets reach the pods of other nodes. Must be the same on every node.
     #[arg(long, value_name = "WAY", default_value = "direct")]
     pub routing: Routing,
@@ -119,6 +125,21 @@ pub enum ExternalMode {
     Snat,
     /// As it is; the other node answers the client itself (direct server return).
     Dsr,
+}
+
+/// Whether packets that only pass through this node are sent on at the uplink's driver.
+///
+/// Off unless it is asked for. What passes through gets faster, and what stays here can get slower: with a program on it a
+/// driver no longer joins segments in hardware, a veth pair no longer carries them joined, and many drivers take the link
+/// down for a moment when the program comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Xdp {
+    /// Never.
+    Off,
+    /// When the kernel says that the driver can (Linux 6.3).
+    Auto,
+    /// Always; the agent does not start when the driver cannot.
+    Native,
 }
 
 /// How packets reach the pods of other nodes.
@@ -197,6 +218,16 @@ impl Config {
         match self.external_mode {
             ExternalMode::Snat => masquerade,
             ExternalMode::Dsr => masquerade | config_flags::DSR,
+        }
+    }
+
+    /// What the dataplane is told of [`Self::xdp`].
+    #[must_use]
+    pub fn xdp_mode(&self) -> XdpMode {
+        match self.xdp {
+            Xdp::Off => XdpMode::Off,
+            Xdp::Auto => XdpMode::Auto,
+            Xdp::Native => XdpMode::Native,
         }
     }
 
@@ -318,6 +349,10 @@ mod tests {
         assert_eq!(config.dataplane_flags(), config_flags::MASQUERADE);
         let config = parse(&["--masquerade", "false", "--external-mode", "dsr"]).unwrap();
         assert_eq!(config.dataplane_flags(), config_flags::DSR);
+        assert_eq!(config.xdp_mode(), XdpMode::Off);
+        for (value, mode) in [("auto", XdpMode::Auto), ("native", XdpMode::Native)] {
+            assert_eq!(parse(&["--xdp", value]).unwrap().xdp_mode(), mode);
+        }
         let config = parse(&["--no-masquerade-cidr", "10.0.0.0/8", "--no-masquerade-cidr", "fd00::/8"]).unwrap();
         assert_eq!(
             config.no_masquerade_cidr.iter().map(Cidr::to_string).collect::<Vec<_>>(),
@@ -338,6 +373,7 @@ mod tests {
             (["--no-masquerade-cidr", "10.0.0.0"], "--no-masquerade-cidr"),
             (["--masquerade", "maybe"], "--masquerade"),
             (["--external-mode", "x"], "--external-mode"),
+            (["--xdp", "generic"], "--xdp"),
         ] {
             assert!(parse(&args).unwrap_err().to_string().contains(flag), "{args:?}");
         }

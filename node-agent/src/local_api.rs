@@ -15,7 +15,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
 use skep_agent_core::ipam::Allocation;
-use skep_dataplane::Swept;
+use skep_dataplane::{Swept, XdpState};
 use tokio::sync::watch;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::BroadcastStream;
@@ -26,6 +26,7 @@ use crate::dataplane::{Dataplane, DataplaneStatus, FlowStream, SweptMaps};
 use crate::dns::{Dns, DnsStatus, Lookup};
 use crate::http_server::serve_connection;
 use crate::sockets::bind;
+use crate::uplink::XdpStatus;
 use crate::upstream::{StreamState, StreamStatus};
 
 /// What is shown.
@@ -45,6 +46,8 @@ pub struct LocalApi {
     pub flows: FlowStream,
     /// How full the maps are that kernel programs fill.
     pub swept: SweptMaps,
+    /// Whether packets are sent on at the uplink's driver.
+    pub xdp: watch::Receiver<XdpState>,
     /// Cluster DNS.
     pub dns: Dns,
 }
@@ -61,6 +64,7 @@ struct Status {
     dataplane: DataplaneStatus,
     conntrack: Occupancy,
     nat: Occupancy,
+    xdp: XdpStatus,
     dns: DnsStatus,
     endpoints: Vec<Allocation>,
 }
@@ -109,6 +113,8 @@ pub fn serve(socket: &Path, api: LocalApi) -> io::Result<()> {
 }
 
 async fn status(State(api): State<LocalApi>) -> Response {
+    // Before anything is waited for: the borrow may not be held then.
+    let xdp = XdpStatus::from(&*api.xdp.borrow());
     let status = Status {
         node: api.node,
         version: env!("CARGO_PKG_VERSION"),
@@ -118,6 +124,7 @@ async fn status(State(api): State<LocalApi>) -> Response {
         dataplane: api.dataplane.status(),
         conntrack: Occupancy::of(&api.swept.conntrack),
         nat: Occupancy::of(&api.swept.nat),
+        xdp,
         dns: api.dns.status(),
         endpoints: api.journal.read(|ipam| ipam.allocations().cloned().collect()).await,
     };

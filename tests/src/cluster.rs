@@ -10,7 +10,7 @@ pub struct Spec {
     pub name: String,
     /// Number of nodes, named `node-1`, `node-2`...
     pub nodes: usize,
-    /// Further arguments of every agent.
+    /// Further arguments of every agent. With `--xdp=auto` or `--xdp=native` cables are made fit for it.
     #[serde(default)]
     pub agent_args: Vec<String>,
     /// Further arguments of the control service.

@@ -6,6 +6,7 @@
 
 mod network;
 mod node;
+mod offload;
 mod process;
 
 use std::fs;

@@ -168,6 +168,9 @@ pub mod config_flags {
     /// Connections from outside to a backend on another node are answered by that node (direct server return); off means
     /// that they get this node's address and come back through it.
     pub const DSR: u32 = 1 << 3;
+    /// The uplink is one side of a veth pair: what XDP sends out of it again is redirected to it. Frames that are sent back the
+    /// plain way lie about until something else wakes the other side up, unless that has a program of its own.
+    pub const XDP_REDIRECT: u32 = 1 << 4;
 }
 
 const _: () = assert!(core::mem::size_of::<Config>() == 72);

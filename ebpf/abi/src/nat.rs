@@ -138,11 +138,13 @@ pub enum Counter {
     RedirectedToPod = 12,
     /// Packets that did not fit into the overlay and whose senders were told.
     TooBig = 13,
+    /// Packets of known flows sent on at the driver of the uplink (XDP).
+    XdpForwarded = 14,
 }
 
 impl Counter {
     /// Number of counters.
-    pub const COUNT: u32 = 14;
+    pub const COUNT: u32 = 15;
 
     /// Every counter, in numeric order.
     pub const ALL: [Self; Self::COUNT as usize] = [
@@ -160,6 +162,7 @@ impl Counter {
         Self::RedirectedIn,
         Self::RedirectedToPod,
         Self::TooBig,
+        Self::XdpForwarded,
     ];
 
     /// The name shown to people and used as a metric label.
@@ -179,6 +182,7 @@ impl Counter {
             Self::RedirectedIn => "redirected_in",
             Self::RedirectedToPod => "redirected_to_pod",
             Self::TooBig => "too_big",
+            Self::XdpForwarded => "xdp_forwarded",
         }
     }
 }

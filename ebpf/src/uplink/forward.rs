@@ -14,8 +14,8 @@ use crate::translate::{self, Side};
 use crate::{hop, mtu, record, route};
 
 /// Address families of the kernel.
-const AF_INET: u32 = 2;
-const AF_INET6: u32 = 10;
+pub(crate) const AF_INET: u32 = 2;
+pub(crate) const AF_INET6: u32 = 10;
 
 /// Translates a packet that came in by the uplink, and sends it on.
 ///

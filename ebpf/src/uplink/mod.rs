@@ -13,14 +13,14 @@
 
 mod allocate;
 mod conclude;
-mod egress;
-mod flow;
-mod forward;
+pub(crate) mod egress;
+pub(crate) mod flow;
+pub(crate) mod forward;
 mod fragment;
 mod icmp;
 mod ingress;
 mod neighbour;
-mod overlay;
+pub(crate) mod overlay;
 mod parse;
 mod scratch;
 mod service;

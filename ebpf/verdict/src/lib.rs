@@ -7,10 +7,12 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod checksum;
 pub mod conn;
 pub mod nat;
 pub mod neighbour;
 pub mod packet;
+pub mod plain;
 pub mod policy;
 pub mod refuse;
 pub mod service;

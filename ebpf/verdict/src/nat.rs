@@ -135,6 +135,20 @@ pub fn advance(value: &mut NatValue, other: Option<&mut NatValue>, packet: &Pack
     value.expires = now + lifetime(packet.proto, value.state);
 }
 
+/// Length of the stretches of time that [`begins_stretch`] tells apart, as a power of two of nanoseconds: 8.6 seconds.
+const STRETCH_BITS: u32 = 33;
+
+/// Whether a packet, which `value` says nothing of yet, is the first one of its direction in a stretch of some seconds.
+///
+/// Whoever sends packets without the stack's help sends these with it: only then does the stack see that a neighbour is in
+/// use, and asks whether it is still there. Flows with different ports change stretches at different times.
+#[inline(always)]
+pub fn begins_stretch(value: &NatValue, key: &NatKey, now: u64) -> bool {
+    let offset = u64::from(key.src_port_be ^ key.dst_port_be) << (STRETCH_BITS - 16);
+    let last = value.expires.saturating_sub(lifetime(key.proto, value.state));
+    (last + offset) >> STRETCH_BITS != (now + offset) >> STRETCH_BITS
+}
+
 /// A hash of a tuple, which is the same on every node.
 #[inline(always)]
 pub fn tuple_hash(key: &NatKey) -> u32 {

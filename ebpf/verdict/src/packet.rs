@@ -34,6 +34,12 @@ pub trait Bytes {
     /// Length of the packet, link-layer header included.
     fn len(&self) -> u32;
 
+    /// Whether the packet does not end before `offset`.
+    #[inline(always)]
+    fn reaches(&self, offset: u32) -> bool {
+        offset <= self.len()
+    }
+
     /// Whether there are no bytes at all.
     fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,6 +1,6 @@
 use std::sync::{Mutex, PoisonError};
 
-use aya::maps::{Map, MapData, PerCpuArray, PerCpuHashMap};
+use aya::maps::{Map, MapData, MapError, PerCpuArray, PerCpuHashMap};
 use skep_abi::{Counter, map};
 
 use crate::Error;
@@ -24,9 +24,12 @@ impl Counters {
     /// When the system call fails.
     pub fn totals(&self) -> Result<Vec<(Counter, u64)>, Error> {
         let total = |counter: Counter| {
-            let per_cpu = self.map.get(&(counter as u32), 0);
-            let per_cpu = per_cpu.map_err(|source| Error::Map { name: map::COUNTERS, source })?;
-            Ok((counter, per_cpu.iter().sum()))
+            match self.map.get(&(counter as u32), 0) {
+                Ok(per_cpu) => Ok((counter, per_cpu.iter().sum())),
+                // The map is that of an earlier agent, which counted less.
+                Err(MapError::OutOfBounds { .. }) => Ok((counter, 0)),
+                Err(source) => Err(Error::Map { name: map::COUNTERS, source }),
+            }
         };
         Counter::ALL.into_iter().map(total).collect()
     }
@@ -49,7 +52,7 @@ impl ServiceHits {
     ///
     /// When the system call fails.
     pub fn totals(&self) -> Result<Vec<(u32, u64)>, Error> {
-        let total = |entry: Result<(u32, aya::maps::PerCpuValues<u64>), aya::maps::MapError>| {
+        let total = |entry: Result<(u32, aya::maps::PerCpuValues<u64>), MapError>| {
             let (service, per_cpu) = entry.map_err(|source| Error::Map { name: map::SERVICE_HITS, source })?;
             Ok((service, per_cpu.iter().sum()))
         };

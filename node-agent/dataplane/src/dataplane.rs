@@ -3,13 +3,14 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use skep_abi::{Config, Direction};
+use skep_abi::{Config, Direction, config_flags};
 
-use crate::object::{self, FROM_POD, FROM_UPLINK, Features, SOCKET_HOOKS, TO_POD, TO_UPLINK, Wanted};
+use crate::object::{self, FROM_POD, FROM_UPLINK, Features, SOCKET_HOOKS, TO_POD, TO_UPLINK, Wanted, XDP_UPLINK};
 use crate::pins::{Hook, Pins, Role};
 use crate::programs::{ProgramInfo, Programs};
 use crate::sys::{AttachType, Target};
 use crate::trial::{self, Trial};
+use crate::xdp::{Xdp, XdpMode, XdpState};
 use crate::{ConntrackSweeper, Error, Events, Maps, NatSweeper, bpffs, clsact, interface, layout, link};
 
 /// What [`Dataplane::open`] needs to know.
@@ -24,6 +25,8 @@ pub struct Options {
     /// Index of the overlay's interface, by which packets reach pods of other nodes; without one routes are direct. It needs
     /// an uplink.
     pub overlay: Option<u32>,
+    /// Whether packets that only pass through this node are sent on at the uplink's driver.
+    pub xdp: XdpMode,
     /// Written to the `config` map before any program runs. What it says about uplink and overlay is filled in.
     pub config: Config,
 }
@@ -36,6 +39,7 @@ pub struct Dataplane {
     pins: Pins,
     features: Features,
     programs: Programs,
+    xdp: Xdp,
 }
 
 impl Dataplane {
@@ -56,12 +60,22 @@ impl Dataplane {
         pins.create()?;
         layout::check(&pins)?;
         let features = object::features()?;
-        let wanted = Wanted {
+        let mut xdp = Xdp { mode: options.xdp, uplink: options.uplink, refused: None };
+        let mut wanted = Wanted {
             sockets: options.cgroup.is_some(),
             uplink: options.uplink.is_some(),
             overlay: options.overlay.is_some(),
+            xdp: options.uplink.is_some() && options.xdp != XdpMode::Off,
         };
-        let programs = Programs::open(&pins, features, wanted)?;
+        let programs = match Programs::open(&pins, features, wanted) {
+            Err(error @ Error::Program { name: XDP_UPLINK, .. }) if options.xdp == XdpMode::Auto => {
+                tracing::warn!(%error, "no XDP: the kernel refuses the program");
+                xdp.refused = Some("the kernel refuses the program".to_owned());
+                wanted.xdp = false;
+                Programs::open(&pins, features, wanted)?
+            }
+            programs => programs?,
+        };
         let maps = Maps::open(&options.bpf_dir)?;
         let mut config = options.config;
         (config.uplink_ifindex, config.uplink_mac) = match options.uplink {
@@ -69,11 +83,21 @@ impl Dataplane {
             None => (0, [0; 6]),
         };
         config.tunnel_ifindex = options.overlay.unwrap_or(0);
+        if xdp.redirects()? {
+            config.flags |= config_flags::XDP_REDIRECT;
+        }
         maps.config.set(&config)?;
-        let dataplane = Self { maps, pins, features, programs };
+        let dataplane = Self { maps, pins, features, programs, xdp };
         dataplane.adopt_pods()?;
         dataplane.attach_only(Role::Uplink, options.uplink)?;
         dataplane.attach_only(Role::Overlay, options.overlay)?;
+        // After what it leaves packets to.
+        match (dataplane.settle_xdp()?, options.uplink) {
+            (XdpState::Unavailable(reason), Some(ifindex)) if options.xdp == XdpMode::Native => {
+                return Err(Error::Xdp { ifindex, reason });
+            }
+            _ => {}
+        }
         match &options.cgroup {
             Some(cgroup) => dataplane.attach_socket_hooks(cgroup)?,
             None => dataplane.detach_socket_hooks()?,
@@ -123,6 +147,26 @@ impl Dataplane {
             Direction::Egress => TO_UPLINK,
         };
         trial::run(self.programs.classifiers().get(name)?, name, packet, repeat)
+    }
+
+    /// As [`Self::try_packet`] for the program at the uplink's driver, to which packets come from outside only.
+    ///
+    /// # Errors
+    ///
+    /// Also when the program is not wanted.
+    pub fn try_xdp_packet(&self, packet: &[u8], repeat: u32) -> Result<Trial, Error> {
+        let program = self.programs.get(XDP_UPLINK)?;
+        trial::run_xdp(program, packet, repeat).map_err(|source| Error::Trial { name: XDP_UPLINK, source })
+    }
+
+    /// Puts the XDP program on the uplink or takes it off, as the uplink's driver is able now: one side of a veth pair can do no
+    /// more than what the other takes, which its owner may change at any time.
+    ///
+    /// # Errors
+    ///
+    /// When the interface is gone, or a pin cannot be made or removed.
+    pub fn settle_xdp(&self) -> Result<XdpState, Error> {
+        self.xdp.settle(&self.pins, &self.programs)
     }
 
     /// What removes translations that are over.

@@ -19,6 +19,14 @@ pub enum Error {
         /// What aya or the verifier said.
         source: aya::programs::ProgramError,
     },
+    /// A program could not be tried.
+    #[error("trial of program {name}: {source}")]
+    Trial {
+        /// Name of the program in the object.
+        name: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A map operation failed.
     #[error("map {name}: {source}")]
     Map {
@@ -54,6 +62,14 @@ pub enum Error {
         ifindex: u32,
         /// Why.
         source: io::Error,
+    },
+    /// XDP was demanded, and cannot be.
+    #[error("XDP on interface {ifindex}: {reason}")]
+    Xdp {
+        /// Index of the uplink.
+        ifindex: u32,
+        /// Why.
+        reason: String,
     },
     /// A file or directory could not be used.
     #[error("{path}: {source}")]

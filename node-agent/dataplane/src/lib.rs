@@ -10,6 +10,7 @@
 //! BPF_DIR/v1/links/pod-7-to
 //! BPF_DIR/v1/links/uplink-2-from     hooks on the interface that leads to other nodes and out of the cluster
 //! BPF_DIR/v1/links/uplink-2-to
+//! BPF_DIR/v1/links/xdp-2             the program at that interface's driver
 //! BPF_DIR/v1/links/overlay-3-from    hooks on the interface that leads to pods of other nodes
 //! BPF_DIR/v1/links/overlay-3-to
 //! BPF_DIR/v1/programs-HASH/skep_from_pod ...   programs of the kernel object with this hash, by name
@@ -19,6 +20,7 @@
 //! are programs when they were made from the same object, which makes a restart a matter of milliseconds. Otherwise they
 //! are loaded, and those of running links are exchanged in place, so that no packet passes without them.
 
+mod ability;
 mod bpffs;
 mod clsact;
 mod counters;
@@ -39,6 +41,7 @@ mod sweep;
 mod sys;
 mod table;
 mod trial;
+mod xdp;
 
 pub use counters::{Counters, ServiceHits};
 pub use dataplane::{Dataplane, Options};
@@ -53,3 +56,4 @@ pub use setting::Setting;
 pub use sweep::{ConntrackSweeper, NatSweeper, Swept};
 pub use table::Table;
 pub use trial::{Action, Trial};
+pub use xdp::{XdpMode, XdpState};

@@ -55,6 +55,9 @@ pub(crate) const FROM_UPLINK: &str = "skep_from_uplink";
 /// Name of the program for packets that leave by the uplink.
 pub(crate) const TO_UPLINK: &str = "skep_to_uplink";
 
+/// Name of the program at the uplink's driver.
+pub(crate) const XDP_UPLINK: &str = "skep_xdp_uplink";
+
 /// Name of the program for packets that come by the overlay.
 pub(crate) const FROM_OVERLAY: &str = "skep_from_overlay";
 /// Name of the program for packets that leave by the overlay.
@@ -69,6 +72,8 @@ pub(crate) struct Wanted {
     pub(crate) uplink: bool,
     /// Those of the overlay.
     pub(crate) overlay: bool,
+    /// That of the uplink's driver.
+    pub(crate) xdp: bool,
 }
 
 /// What the kernel can do beyond the minimum.
@@ -130,6 +135,7 @@ fn load_program(object: &mut Ebpf, name: &'static str) -> Result<(), Error> {
             Some(Program::SchedClassifier(program)) => program.load(),
             Some(Program::CgroupSockAddr(program)) => program.load(),
             Some(Program::CgroupSock(program)) => program.load(),
+            Some(Program::Xdp(program)) => program.load(),
             _ => return Err(Error::NotInObject(name)),
         };
         match loaded {
@@ -153,7 +159,8 @@ pub(crate) fn classifier_names(wanted: Wanted) -> impl Iterator<Item = &'static 
 /// Names of all programs that are needed.
 pub(crate) fn program_names(wanted: Wanted) -> impl Iterator<Item = &'static str> {
     let sockets = SOCKET_HOOKS.iter().filter(move |_| wanted.sockets).map(|hook| hook.program);
-    classifier_names(wanted).chain(sockets)
+    let xdp = Some(XDP_UPLINK).filter(|_| wanted.xdp);
+    classifier_names(wanted).chain(sockets).chain(xdp)
 }
 
 /// Whether a path exists, absence being the only error that means "no".

@@ -7,6 +7,8 @@ use crate::object::{FROM_OVERLAY, FROM_POD, FROM_UPLINK, OBJECT_HASH, TO_OVERLAY
 
 /// What the names of directories of programs begin with.
 const PROGRAMS: &str = "programs-";
+/// What the names of pinned links of the XDP program begin with.
+const XDP: &str = "xdp-";
 
 /// Paths below the BPF directory; see the head of this crate.
 #[derive(Clone, Debug)]
@@ -117,6 +119,16 @@ impl Pins {
         self.links().join(format!("{}{ifindex}-{}", role.prefix(), hook.suffix()))
     }
 
+    pub(crate) fn xdp_link(&self, ifindex: u32) -> PathBuf {
+        self.links().join(format!("{XDP}{ifindex}"))
+    }
+
+    /// Interface indexes of all pinned links of the XDP program.
+    pub(crate) fn xdp_links(&self) -> Result<Vec<u32>, Error> {
+        let index = |name: &String| name.strip_prefix(XDP)?.parse().ok();
+        Ok(self.link_names()?.iter().filter_map(index).collect())
+    }
+
     pub(crate) fn create(&self) -> Result<(), Error> {
         for dir in [self.maps(), self.links()] {
             fs::create_dir_all(&dir).map_err(|source| Error::Io { path: dir, source })?;
@@ -126,19 +138,24 @@ impl Pins {
 
     /// Interface indexes and hooks of all pinned links of a role.
     pub(crate) fn interface_links(&self, role: Role) -> Result<Vec<(u32, Hook)>, Error> {
-        let dir = self.links();
-        let entries = match fs::read_dir(&dir) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(Error::Io { path: dir, source }),
-        };
-        let mut links = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|source| Error::Io { path: dir.clone(), source })?;
-            links.extend(entry.file_name().to_str().and_then(|name| parse_link(role, name)));
-        }
+        let mut links: Vec<_> = self.link_names()?.iter().filter_map(|name| parse_link(role, name)).collect();
         links.sort_by_key(|(ifindex, _)| *ifindex);
         Ok(links)
+    }
+
+    /// Names of all pinned links.
+    fn link_names(&self) -> Result<Vec<String>, Error> {
+        let dir = self.links();
+        let failed = |source| Error::Io { path: dir.clone(), source };
+        let entries = match fs::read_dir(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            names.extend(entry.map_err(failed)?.file_name().into_string());
+        }
+        Ok(names)
     }
 }
 

@@ -1,4 +1,5 @@
-//! The `bpf(2)` calls that aya has no safe form of: links as plain file descriptors.
+//! The `bpf(2)` calls that aya has no safe form of: links as plain file descriptors, and trials of programs
+//! that it cannot take from their pins.
 //!
 //! aya ties a link to the program object that made it. Skep's links outlive the agent and change their program while
 //! they run, so that they are handled by descriptor and path here, cgroup and TCX ones alike.
@@ -9,17 +10,22 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 use nix::libc;
 
 const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
+const BPF_PROG_TEST_RUN: libc::c_int = 10;
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const BPF_MAP_LOOKUP_BATCH: libc::c_int = 24;
 const BPF_MAP_UPDATE_BATCH: libc::c_int = 26;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_LINK_UPDATE: libc::c_int = 29;
 const BPF_LINK_DETACH: libc::c_int = 34;
+
+/// `XDP_FLAGS_DRV_MODE` of the kernel's `if_link.h`.
+const XDP_DRIVER: u32 = 1 << 2;
 
 /// Where a program can be attached (`enum bpf_attach_type` of the kernel's interface).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +40,8 @@ pub(crate) enum AttachType {
     Inet4Getpeername = 29,
     Inet6Getpeername = 30,
     InetSockRelease = 34,
+    /// At the interface's driver: the kernel's own stand-in for drivers that cannot run programs is not taken.
+    Xdp = 37,
     TcxIngress = 46,
     TcxEgress = 47,
 }
@@ -93,6 +101,19 @@ struct InfoAttr {
     info: u64,
 }
 
+/// `bpf_attr` for a trial.
+#[repr(C)]
+struct TestRunAttr {
+    prog_fd: u32,
+    retval: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+}
+
 /// Head of the kernel's `bpf_link_info`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(8))]
@@ -102,7 +123,7 @@ pub(crate) struct LinkInfo {
     prog_id: u32,
     pad: u32,
     /// cgroup link: id of the cgroup in two words, attach type. TCX link: interface index (0 once the interface is
-    /// gone), attach type.
+    /// gone), attach type. XDP link: interface index alone.
     words: [u32; 8],
 }
 
@@ -112,6 +133,7 @@ impl LinkInfo {
         let [a, b, c, ..] = self.words;
         let (id, attach_type) = match target {
             Target::Cgroup(_) => (u64::from_ne_bytes(two(a, b)), c),
+            Target::Interface(_) if attach == AttachType::Xdp => (u64::from(a), attach as u32),
             Target::Interface(_) => (u64::from(a), b),
         };
         id == target_id && attach_type == attach as u32
@@ -171,7 +193,7 @@ pub(crate) fn link_create(program: BorrowedFd<'_>, target: Target<'_>, attach: A
         prog_fd: raw(program),
         target,
         attach_type: attach as u32,
-        flags: 0,
+        flags: if attach == AttachType::Xdp { XDP_DRIVER } else { 0 },
         relative: 0,
         expected_revision: 0,
     };
@@ -200,6 +222,29 @@ pub(crate) fn link_info(link: BorrowedFd<'_>) -> io::Result<LinkInfo> {
     };
     bpf(BPF_OBJ_GET_INFO_BY_FD, &mut attr)?;
     Ok(info)
+}
+
+/// Runs a program on a packet, `repeat` times; gives what it returned, the length of the packet in `out` as the program left
+/// it, and the mean time of a run.
+pub(crate) fn test_run(
+    program: BorrowedFd<'_>,
+    packet: &[u8],
+    out: &mut [u8],
+    repeat: u32,
+) -> io::Result<(u32, usize, Duration)> {
+    let size = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let mut attr = TestRunAttr {
+        prog_fd: raw(program),
+        retval: 0,
+        data_size_in: size(packet)?,
+        data_size_out: size(out)?,
+        data_in: packet.as_ptr() as u64,
+        data_out: out.as_mut_ptr() as u64,
+        repeat,
+        duration: 0,
+    };
+    bpf(BPF_PROG_TEST_RUN, &mut attr)?;
+    Ok((attr.retval, attr.data_size_out as usize, Duration::from_nanos(attr.duration.into())))
 }
 
 /// What [`map_update_batch`] came to.

@@ -1,8 +1,11 @@
+use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use aya::programs::{SchedClassifier, TestRun, TestRunOptions};
 
 use crate::Error;
+use crate::sys;
 
 /// Room for what a program adds to a packet.
 const HEADROOM: usize = 256;
@@ -45,4 +48,18 @@ pub(crate) fn run(program: &SchedClassifier, name: &'static str, packet: &[u8], 
         other => Action::Other(other),
     };
     Ok(Trial { action, packet: out, duration: result.duration })
+}
+
+/// Runs an XDP program.
+pub(crate) fn run_xdp(program: BorrowedFd<'_>, packet: &[u8], repeat: u32) -> io::Result<Trial> {
+    let mut out = vec![0; packet.len() + HEADROOM];
+    let (action, len, duration) = sys::test_run(program, packet, &mut out, repeat)?;
+    out.truncate(len);
+    let action = match action.cast_signed() {
+        1 => Action::Drop,
+        2 => Action::Pass,
+        3 | 4 => Action::SendBack,
+        other => Action::Other(other),
+    };
+    Ok(Trial { action, packet: out, duration })
 }

@@ -133,6 +133,11 @@ impl Node<'_> {
         self.agent().start(Place::Node(self.holder_pid()?), &argv)
     }
 
+    /// Whether the agent may put XDP on the node's side of its cable.
+    fn wants_xdp(&self) -> bool {
+        self.spec.agent_args.iter().any(|arg| arg.starts_with("--xdp=") && arg != "--xdp=off")
+    }
+
     /// Issues the node's certificate, once.
     pub(super) fn issue_certificate(&self, data_dir: &Path) -> Result<()> {
         let out = self.dir().join("pki");
@@ -163,6 +168,9 @@ impl Node<'_> {
     pub(super) fn prepare(&self, data_dir: &Path, images: &Path) -> Result<()> {
         if self.holder().pid().is_none() {
             super::network::add_node(self.prefix, self.name, &self.addresses)?;
+            if self.wants_xdp() {
+                super::offload::fit_for_xdp(&format!("{}-net", self.prefix), self.name)?;
+            }
             self.start_holder()?;
         }
         if self.runtime().pid().is_none() {

@@ -193,3 +193,23 @@ fn forty_thousand_connections_to_one_backend_all_find_a_port() {
         assert!(found.is_some(), "no port for connection {n}");
     }
 }
+
+#[test]
+fn one_packet_in_some_seconds_begins_a_stretch() {
+    let start = 1 << 40;
+    for (protocol, port) in [(proto::UDP, 1_u16), (proto::TCP, 40_000), (proto::TCP, 7)] {
+        let packet = Packet { src_port_be: port, ..packet(protocol, 0) };
+        let key = key(&packet);
+        let mut value = forward(nat_flags::SNAT);
+        advance(&mut value, None, &packet, start);
+        // A packet each millisecond, for a minute.
+        let mut begun = 0;
+        for now in (start..start + 60 * SECOND).step_by(1_000_000) {
+            begun += u32::from(begins_stretch(&value, &key, now));
+            advance(&mut value, None, &packet, now);
+        }
+        assert!((6..=7).contains(&begun), "{begun}");
+        // After a while in which nothing came.
+        assert!(begins_stretch(&value, &key, start + 75 * SECOND));
+    }
+}

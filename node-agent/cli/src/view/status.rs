@@ -31,16 +31,20 @@ pub(crate) struct Links {
     pub(crate) pods: Vec<u32>,
     /// Interfaces with a program in one direction only.
     pub(crate) half_attached: Vec<u32>,
+    /// Interfaces with a program at their driver.
+    pub(crate) xdp: Vec<u32>,
 }
 
 impl Links {
-    /// Reads the names of pinned links: `cgroup-HOOK`, `pod-INTERFACE-from` and `pod-INTERFACE-to`.
+    /// Reads the names of pinned links: `cgroup-HOOK`, `xdp-INTERFACE`, `pod-INTERFACE-from` and `pod-INTERFACE-to`.
     pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Self {
         let mut links = Self::default();
         let mut pods = std::collections::BTreeMap::<u32, u32>::new();
         for name in names {
             if let Some(hook) = name.strip_prefix("cgroup-") {
                 links.socket_hooks.push(hook.to_owned());
+            } else if let Some(ifindex) = name.strip_prefix("xdp-").and_then(|ifindex| ifindex.parse().ok()) {
+                links.xdp.push(ifindex);
             } else if let Some(ifindex) = pod_interface(&name) {
                 *pods.entry(ifindex).or_default() += 1;
             }
@@ -116,6 +120,7 @@ pub(crate) fn config_flags_of(config: &Config) -> String {
         (config_flags::NO_TC_SERVICES, "no-tc-services"),
         (config_flags::MASQUERADE, "masquerade"),
         (config_flags::DSR, "direct-return"),
+        (config_flags::XDP_REDIRECT, "xdp-redirect"),
     ];
     show::flags(config.flags, &names)
 }
@@ -136,12 +141,23 @@ impl Status {
         if !self.links.half_attached.is_empty() {
             lines.push(("half attached", interfaces(&self.links.half_attached)));
         }
+        lines.push(("XDP", self.xdp_text()));
         lines.push(("dropped", format!("{} packets", self.dropped_packets)));
         lines.push(("agent", self.agent_text()));
         let mut text: String = lines.into_iter().map(|(name, value)| format!("{name:15}{value}\n")).collect();
         text.push('\n');
         text.push_str(&columns(&self.maps));
         text
+    }
+
+    /// Where XDP is; where it is not, why.
+    fn xdp_text(&self) -> String {
+        if !self.links.xdp.is_empty() {
+            let interfaces: Vec<_> = self.links.xdp.iter().map(u32::to_string).collect();
+            return format!("interface {}", interfaces.join(" "));
+        }
+        let reason = self.agent.as_ref().and_then(|agent| agent.pointer("/xdp/reason")).and_then(Value::as_str);
+        reason.map_or_else(|| "off".to_owned(), |reason| format!("unavailable: {reason}"))
     }
 
     fn agent_text(&self) -> String {
@@ -167,20 +183,31 @@ mod tests {
 
     #[test]
     fn links_are_told_by_their_names() {
-        let names = ["cgroup-sendmsg4", "cgroup-connect4", "pod-7-from", "pod-7-to", "pod-9-to", "pod-x-to", "other"];
+        let names = [
+            "cgroup-sendmsg4",
+            "cgroup-connect4",
+            "pod-7-from",
+            "pod-7-to",
+            "pod-9-to",
+            "pod-x-to",
+            "xdp-2",
+            "xdp-x",
+            "other",
+        ];
         assert_eq!(
             Links::new(names.map(str::to_owned)),
             Links {
                 socket_hooks: vec!["connect4".to_owned(), "sendmsg4".to_owned()],
                 pods: vec![7],
                 half_attached: vec![9],
+                xdp: vec![2],
             }
         );
     }
 
     #[test]
     fn the_status_is_a_page() {
-        let status = Status {
+        let mut status = Status {
             version: 1,
             directory: "/sys/fs/bpf/skep/v1".to_owned(),
             node_addresses: vec!["192.0.2.1".to_owned()],
@@ -205,6 +232,7 @@ socket hooks   none
 pods           2, 1 closed
 pod links      1 interfaces
 half attached  9
+XDP            off
 dropped        3 packets
 agent          0.1.0, synced, map is full
 
@@ -213,5 +241,9 @@ frontends   hash          131       131072     0.0%
 events      ring buffer   -         262144     -
 "
         );
+        status.agent = Some(json!({"xdp": {"state": "unavailable", "reason": "its driver cannot"}}));
+        assert!(status.text().contains("\nXDP            unavailable: its driver cannot\n"), "{}", status.text());
+        status.links.xdp = vec![2];
+        assert!(status.text().contains("\nXDP            interface 2\n"), "{}", status.text());
     }
 }

@@ -7,9 +7,10 @@ use skep_abi::{
     Addr, Backend, BackendState, Config, Counter, Direction, Endpoint, Frontend, FrontendKey, NodeAddr, Reason, Route,
     RouteKey, SlotKey, backend_flags, config_flags, node_addr_flags, route_flags, scope,
 };
-use skep_dataplane::{Dataplane, Options};
+use skep_dataplane::{Dataplane, Options, XdpMode, XdpState};
 
 use crate::machine::Machine;
+use crate::offload;
 
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
@@ -17,6 +18,9 @@ pub(crate) const UDP: u8 = 17;
 pub(crate) const VIPS: [&str; 2] = ["192.0.2.50", "2001:db8::50"];
 /// A node port.
 pub(crate) const NODE_PORT: u16 = 30_080;
+
+/// The switch's interfaces to the nodes.
+const PORTS: [&str; 2] = ["node1", "node2"];
 
 /// A node with its dataplane.
 pub(crate) struct Node {
@@ -47,7 +51,7 @@ pub(crate) struct Lan {
     pub(crate) client: Machine,
     pub(crate) nodes: [Node; 2],
     services: std::cell::Cell<u32>,
-    _switch: Machine,
+    switch: Machine,
     dir: tempfile::TempDir,
 }
 
@@ -59,15 +63,20 @@ impl Lan {
     }
 
     pub(crate) fn with(change: impl Fn(&mut Config)) -> Option<Self> {
-        Self::build(false, change)
+        Self::build(false, XdpMode::Off, change)
     }
 
     /// With an overlay between the nodes.
     pub(crate) fn overlaid(flags: u32) -> Option<Self> {
-        Self::build(true, |config| config.flags = flags)
+        Self::build(true, XdpMode::Off, |config| config.flags = flags)
     }
 
-    fn build(overlay: bool, change: impl Fn(&mut Config)) -> Option<Self> {
+    /// With XDP on the nodes, and a switch that is fit for it.
+    pub(crate) fn with_xdp(overlay: bool, flags: u32) -> Option<Self> {
+        Self::build(overlay, XdpMode::Native, |config| config.flags = flags)
+    }
+
+    fn build(overlay: bool, xdp: XdpMode, change: impl Fn(&mut Config)) -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
             println!("skipped: needs root for BPF programs and namespaces");
             return None;
@@ -86,7 +95,14 @@ impl Lan {
             for sysctl in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
                 machine.sysctl(sysctl, "1");
             }
-            plug(&switch, &machine, if number == 1 { "node1" } else { "node2" }, number);
+            let port = PORTS[usize::from(number) - 1];
+            plug(&switch, &machine, port, number);
+            if xdp != XdpMode::Off {
+                switch.run(move || {
+                    offload::set(port, offload::GRO, true);
+                    offload::set(port, offload::SENT_CHECKSUMS, false);
+                });
+            }
             if overlay {
                 machine.ip(&format!(
                     "link add skep_vxlan type vxlan external nolearning dstport {}",
@@ -109,6 +125,7 @@ impl Lan {
                 bpf_dir: dir.path().join(format!("node{number}")),
                 uplink: Some(machine.ifindex("eth0")),
                 overlay: overlay.then(|| machine.ifindex("skep_vxlan")),
+                xdp,
                 config,
                 ..Options::default()
             };
@@ -119,7 +136,7 @@ impl Lan {
         for (i, node) in nodes.iter().enumerate() {
             node.know(&nodes, i);
         }
-        Some(Self { client, nodes, services: std::cell::Cell::new(0), _switch: switch, dir })
+        Some(Self { client, nodes, services: std::cell::Cell::new(0), switch, dir })
     }
 
     /// Makes an address a Service's on both nodes. An unspecified one is a node port's. With [`frontend_flags::LOCAL`]
@@ -169,6 +186,16 @@ impl Lan {
         for vip in VIPS {
             self.nodes[0].dataplane.maps().announced.set(&vip.parse::<IpAddr>().unwrap().into(), &1).unwrap();
         }
+    }
+
+    /// Whether the switch's ports to the nodes take frames from XDP.
+    pub(crate) fn take_frames(&self, take: bool) {
+        self.switch.run(move || PORTS.map(|port| offload::set(port, offload::GRO, take)));
+    }
+
+    /// Whether the switch leaves checksums of what it sends to the nodes unfinished.
+    pub(crate) fn leave_checksums(&self, leave: bool) {
+        self.switch.run(move || PORTS.map(|port| offload::set(port, offload::SENT_CHECKSUMS, leave)));
     }
 
     /// The node port of a node.
@@ -291,6 +318,12 @@ impl Node {
     pub(crate) fn count(&self, counter: Counter) -> u64 {
         let totals = self.dataplane.maps().counters.totals().unwrap();
         totals.iter().find(|(found, _)| *found == counter).unwrap().1
+    }
+
+    /// Puts XDP on the uplink or takes it off, as the agent does now and then.
+    pub(crate) fn settle_xdp(&self) -> XdpState {
+        let dataplane = Arc::clone(&self.dataplane);
+        self.machine.run(move || dataplane.settle_xdp().unwrap())
     }
 
     /// Opens the dataplane again, as an agent that is started anew does.

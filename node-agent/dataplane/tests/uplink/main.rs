@@ -9,6 +9,9 @@
 )]
 
 mod adoption;
+#[path = "../packets/build.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod build;
 mod direct;
 mod icmp;
 mod lan;
@@ -17,9 +20,11 @@ mod machine;
 mod masquerade;
 mod neighbour;
 mod newcomer;
+mod offload;
 mod overlay;
 mod path_mtu;
 mod ports;
 mod service;
 mod short_way;
 mod sweep;
+mod xdp;
