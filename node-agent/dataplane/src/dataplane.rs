@@ -1,16 +1,19 @@
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use skep_abi::{Config, Direction};
 
 use crate::object::{self, FROM_POD, FROM_UPLINK, Features, SOCKET_HOOKS, TO_POD, TO_UPLINK, Wanted};
 use crate::pins::{Hook, Pins, Role};
 use crate::programs::{ProgramInfo, Programs};
+use crate::resize::Resize;
 use crate::sys::{AttachType, Target};
 use crate::trial::{self, Trial};
-use crate::{Error, Events, Maps, NatSweeper, bpffs, clsact, interface, layout, link};
+use crate::{Census, Error, Events, Maps, NatSweeper, bpffs, clsact, interface, layout, link};
 
 /// What [`Dataplane::open`] needs to know.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +29,8 @@ pub struct Options {
     pub overlay: Option<u32>,
     /// Written to the `config` map before any program runs. What it says about uplink and overlay is filled in.
     pub config: Config,
+    /// Most entries of hashes and tries, by name. The others have as many as they have, or as the kernel object gives them.
+    pub capacities: BTreeMap<&'static str, u32>,
 }
 
 /// The loaded programs and their pinned maps and links.
@@ -36,6 +41,7 @@ pub struct Dataplane {
     pins: Pins,
     features: Features,
     programs: Programs,
+    resize: Mutex<Resize>,
 }
 
 impl Dataplane {
@@ -46,11 +52,23 @@ impl Dataplane {
     /// work on other maps. Links that run get the programs in place: first the ones of pods that are still there, then
     /// the socket hooks. Without [`Options::cgroup`] socket hooks of an earlier run are removed.
     ///
+    /// A map that is to have another capacity than the pinned one is made anew and gets its entries, also those that programs
+    /// write until they are exchanged for ones on the new map: connections go on.
+    ///
     /// # Errors
     ///
-    /// When the directory is not on a BPF file system, a pinned map has another layout, or the kernel refuses a program
-    /// or link. Programs that ran before go on running.
+    /// When the directory is not on a BPF file system, a pinned map has another layout or more entries than it is to have
+    /// room for ([`Error::TooSmall`]), or the kernel refuses a program or link. Programs that ran before go on running.
     pub fn open(options: &Options) -> Result<Self, Error> {
+        let dataplane = Self::open_once(options)?;
+        // Where there are no links, the pods' programs are exchanged later, and so the sizes with the next start.
+        if dataplane.features.tcx && dataplane.resize().was_unfinished() {
+            return Self::open_once(options);
+        }
+        Ok(dataplane)
+    }
+
+    fn open_once(options: &Options) -> Result<Self, Error> {
         bpffs::prepare(&options.bpf_dir)?;
         let pins = Pins::new(&options.bpf_dir);
         pins.create()?;
@@ -61,7 +79,8 @@ impl Dataplane {
             uplink: options.uplink.is_some(),
             overlay: options.overlay.is_some(),
         };
-        let programs = Programs::open(&pins, features, wanted)?;
+        let mut resize = Resize::plan(&pins, &options.capacities)?;
+        let programs = Programs::open(&pins, features, wanted, &options.capacities, &mut resize)?;
         let maps = Maps::open(&options.bpf_dir)?;
         let mut config = options.config;
         (config.uplink_ifindex, config.uplink_mac) = match options.uplink {
@@ -70,7 +89,7 @@ impl Dataplane {
         };
         config.tunnel_ifindex = options.overlay.unwrap_or(0);
         maps.config.set(&config)?;
-        let dataplane = Self { maps, pins, features, programs };
+        let dataplane = Self { maps, pins, features, programs, resize: Mutex::new(resize) };
         dataplane.adopt_pods()?;
         dataplane.attach_only(Role::Uplink, options.uplink)?;
         dataplane.attach_only(Role::Overlay, options.overlay)?;
@@ -80,7 +99,25 @@ impl Dataplane {
         }
         // Only now does no link need them any more.
         dataplane.pins.remove_other_programs()?;
+        if features.tcx {
+            dataplane.settle()?;
+        }
         Ok(dataplane)
+    }
+
+    /// Ends a change of maps' sizes: brings over what was written to the old maps while programs were exchanged. Opening does it
+    /// where programs hang on links; where they do not (before Linux 6.6), it is due when every pod has been attached again.
+    /// When there is nothing to do, nothing is done.
+    ///
+    /// # Errors
+    ///
+    /// When a map cannot be read or written. It is tried again by the next [`Dataplane::open`].
+    pub fn settle(&self) -> Result<(), Error> {
+        self.resize().settle(&self.pins)
+    }
+
+    fn resize(&self) -> MutexGuard<'_, Resize> {
+        self.resize.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The maps.
@@ -132,6 +169,11 @@ impl Dataplane {
     /// When the map cannot be opened.
     pub fn nat_sweeper(&self) -> Result<NatSweeper, Error> {
         NatSweeper::open(&self.pins)
+    }
+
+    /// What counts the entries of maps that programs fill.
+    pub fn census(&self) -> Census {
+        Census::new(self.pins.clone())
     }
 
     /// A reader of flow events.

@@ -12,5 +12,6 @@ mod choice;
 mod cost;
 mod malformed;
 mod refuse;
+mod resize;
 mod translate;
 mod world;
