@@ -77,7 +77,7 @@ async fn start() -> Result<(Dns, SharedZone), Box<dyn Error>> {
 fn fill(zone: &SharedZone) {
     let mut feed = Feed::new(zone.clone());
     let mut send = |event| {
-        feed.take(&proto::WatchEvent { revision: 1, event: Some(event) });
+        feed.take(&proto::WatchEvent { revision: 1, event: Some(event), ..Default::default() });
         feed.publish();
     };
     send(Event::SnapshotBegin(proto::SnapshotBegin {}));

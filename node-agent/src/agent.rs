@@ -17,9 +17,10 @@ use tracing::{error, info, warn};
 
 use crate::cni::{self, Adopted, Endpoints, Journal, NodeNetwork, PodFacts, PodLookup};
 use crate::config::{Config, Routing};
-use crate::dataplane::{self, Dataplane, Start};
+use crate::dataplane::{self, Dataplane, Occupancy, Start};
 use crate::dns::{self, Dns, Feed, SettingsWatch, SharedZone};
 use crate::local_api::LocalApi;
+use crate::metrics::{DataplaneSources, Metrics, ProgrammingLatency};
 use crate::netlink::Netlink;
 use crate::node_status::NodeReporter;
 use crate::pods::{Pods, PodsConfig};
@@ -74,7 +75,9 @@ impl Agent {
         let uplink = uplink::find(&netlink, &config).await?;
         let zone = SharedZone::default();
         let feed = (!config.dns.no_cluster_dns).then(|| Feed::new(zone.clone()));
-        let (dataplane, programs, flow_events) = start_dataplane(&config, uplink, overlay, endpoints, feed).await?;
+        let programming = ProgrammingLatency::default();
+        let (dataplane, programs, flow_events) =
+            start_dataplane(&config, uplink, overlay, endpoints, feed, programming.clone()).await?;
         // Relocation against the kernel's type information took tens of megabytes for a moment.
         memory::give_back();
 
@@ -93,6 +96,10 @@ impl Agent {
         tokio::spawn(dataplane::keep_health_checks(dataplane.clone()));
         let swept = dataplane::collect(&programs).context("connections and translations that are over")?;
         let xdp = uplink::keep_xdp(Arc::clone(&programs)).context("XDP on the uplink")?;
+        let occupancy = Occupancy::start(&programs, dataplane.clone(), swept.clone()).context("entries of the maps")?;
+        let nearly_full = occupancy.watch_pressure();
+        let sources = DataplaneSources { dataplane: dataplane.clone(), programs: Arc::clone(&programs), occupancy };
+        let metrics = Metrics::new(&programming, sources, dns.clone());
         if let Some(uplink) = uplink
             && let Some(link) = netlink.link_by_index(uplink).await?
         {
@@ -101,7 +108,9 @@ impl Agent {
         }
         tokio::spawn(dataplane::end_stale_sockets(dataplane.clone(), programs, journal.clone()));
 
-        let reporter = NodeReporter::new(Arc::clone(&config), pods.clone(), dataplane.clone(), journal.clone());
+        let (of_pods, of_dataplane) = (pods.clone(), dataplane.clone());
+        let reporter =
+            NodeReporter::new(Arc::clone(&config), of_pods, of_dataplane, journal.clone(), nearly_full.clone());
         let registering = reporter.clone();
         let session = Session::start(upstream.clone(), move || {
             let reporter = registering.clone();
@@ -134,10 +143,12 @@ impl Agent {
             swept,
             xdp,
             dns,
+            nearly_full,
+            metrics: metrics.clone(),
         };
         local_api::serve(&config.local_api_socket(), api).context("local API socket")?;
         let addr = config.node_api();
-        node_server::serve(addr, pki.server()?, node_api::router(pods.clone()))
+        node_server::serve(addr, pki.server()?, node_api::router(pods.clone()).merge(metrics.router()))
             .await
             .with_context(|| format!("--node-api-listen {addr}"))?;
         tokio::spawn(cni::keep_clean(endpoints, pods, config.state_dir.clone()));
@@ -167,6 +178,7 @@ async fn start_dataplane(
     overlay: Option<u32>,
     endpoints: Vec<(LocalEndpoint, String)>,
     dns: Option<Feed>,
+    programming: ProgrammingLatency,
 ) -> anyhow::Result<(Dataplane, Arc<skep_dataplane::Dataplane>, Events)> {
     let addr = |ipv4| config.address(ipv4).map_or(Addr::NONE, Addr::from);
     let options = Options {
@@ -187,6 +199,7 @@ async fn start_dataplane(
         uplink,
         overlay,
         xdp: config.xdp_mode(),
+        capacities: config.capacity.capacities().maps().into(),
     };
     let node = config.node_name.clone();
     let no_masquerade = config.no_masquerade_cidr.clone();
@@ -213,9 +226,10 @@ async fn start_dataplane(
                 loaded.detach_pod(ifindex).with_context(|| format!("pinned links of interface {ifindex}"))?;
             }
         }
+        loaded.settle().context("maps of another size")?;
         info!(took = ?started.elapsed(), pods = count, "dataplane is loaded");
         let loaded = Arc::new(loaded);
-        let start = Start { dataplane: Arc::clone(&loaded), index, endpoints: count, run_dir, dns };
+        let start = Start { dataplane: Arc::clone(&loaded), index, endpoints: count, run_dir, dns, programming };
         let dataplane = Dataplane::start(start)?;
         Ok((dataplane, loaded, events))
     })

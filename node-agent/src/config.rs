@@ -10,6 +10,7 @@ use skep_abi::config_flags;
 use skep_agent_core::dataplane::Cidr;
 use skep_dataplane::XdpMode;
 
+use crate::dataplane::CapacityArgs;
 use crate::dns::DnsArgs;
 
 /// Runs the pods of one node and its dataplane.
@@ -116,6 +117,10 @@ pub struct Config {
     /// Names of the cluster.
     #[command(flatten)]
     pub dns: DnsArgs,
+
+    /// Sizes of the maps.
+    #[command(flatten)]
+    pub capacity: CapacityArgs,
 }
 
 /// How a connection from outside that this node receives reaches a backend on another node.
@@ -313,6 +318,8 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 
 #[cfg(test)]
 mod tests {
+    use skep_agent_core::dataplane::Capacities;
+
     use super::*;
 
     const REQUIRED: [&str; 9] = [
@@ -361,6 +368,19 @@ mod tests {
     }
 
     #[test]
+    fn sizes_are_the_kernel_objects_unless_they_are_given() {
+        assert_eq!(parse(&[]).unwrap().capacity.capacities(), Capacities::default());
+        let flags = Capacities::default().maps().map(|(map, _)| Capacities::flag(map).unwrap());
+        for flag in flags {
+            let sized = parse(&[flag, "2048"]).unwrap().capacity.capacities();
+            let others = Capacities::default().maps();
+            for ((map, entries), (_, default)) in sized.maps().into_iter().zip(others) {
+                assert_eq!(entries != default, Capacities::flag(map) == Some(flag), "{flag}: {map}");
+            }
+        }
+    }
+
+    #[test]
     fn bad_values_name_their_flag() {
         for (args, flag) in [
             (["--node-address", "x"], "--node-address"),
@@ -374,6 +394,8 @@ mod tests {
             (["--masquerade", "maybe"], "--masquerade"),
             (["--external-mode", "x"], "--external-mode"),
             (["--xdp", "generic"], "--xdp"),
+            (["--conntrack-entries", "10"], "--conntrack-entries"),
+            (["--nat-entries", "many"], "--nat-entries"),
         ] {
             assert!(parse(&args).unwrap_err().to_string().contains(flag), "{args:?}");
         }

@@ -10,6 +10,7 @@ pub mod health_check;
 mod http_server;
 pub mod local_api;
 pub mod memory;
+pub mod metrics;
 pub mod netlink;
 pub mod node_api;
 pub mod node_server;

@@ -1,4 +1,4 @@
-//! What people and tools on the node can ask: `GET /status`, `GET /flows`, `GET /dns?name=NAME`.
+//! What people and tools on the node can ask: `GET /status`, `GET /flows`, `GET /dns?name=NAME`, `GET /metrics`.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,6 +14,7 @@ use axum::routing::get;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
+use skep_agent_core::dataplane::MapFill;
 use skep_agent_core::ipam::Allocation;
 use skep_dataplane::{Swept, XdpState};
 use tokio::sync::watch;
@@ -25,6 +26,7 @@ use crate::cni::Journal;
 use crate::dataplane::{Dataplane, DataplaneStatus, FlowStream, SweptMaps};
 use crate::dns::{Dns, DnsStatus, Lookup};
 use crate::http_server::serve_connection;
+use crate::metrics::Metrics;
 use crate::sockets::bind;
 use crate::uplink::XdpStatus;
 use crate::upstream::{StreamState, StreamStatus};
@@ -50,6 +52,10 @@ pub struct LocalApi {
     pub xdp: watch::Receiver<XdpState>,
     /// Cluster DNS.
     pub dns: Dns,
+    /// The maps that are nearly full.
+    pub nearly_full: watch::Receiver<Vec<MapFill>>,
+    /// What Prometheus is told.
+    pub metrics: Metrics,
 }
 
 /// Answer to `GET /status`.
@@ -65,6 +71,7 @@ struct Status {
     conntrack: Occupancy,
     nat: Occupancy,
     xdp: XdpStatus,
+    maps_nearly_full: Vec<MapFill>,
     dns: DnsStatus,
     endpoints: Vec<Allocation>,
 }
@@ -90,11 +97,13 @@ impl Occupancy {
 /// The socket cannot be made.
 pub fn serve(socket: &Path, api: LocalApi) -> io::Result<()> {
     let listener = bind(socket)?;
+    let metrics = api.metrics.router();
     let router = Router::new()
         .route("/status", get(status))
         .route("/flows", get(flows))
         .route("/dns", get(explain))
-        .with_state(api);
+        .with_state(api)
+        .merge(metrics);
     tokio::spawn(async move {
         loop {
             match listener.accept().await {
@@ -115,6 +124,7 @@ pub fn serve(socket: &Path, api: LocalApi) -> io::Result<()> {
 async fn status(State(api): State<LocalApi>) -> Response {
     // Before anything is waited for: the borrow may not be held then.
     let xdp = XdpStatus::from(&*api.xdp.borrow());
+    let maps_nearly_full = api.nearly_full.borrow().clone();
     let status = Status {
         node: api.node,
         version: env!("CARGO_PKG_VERSION"),
@@ -125,6 +135,7 @@ async fn status(State(api): State<LocalApi>) -> Response {
         conntrack: Occupancy::of(&api.swept.conntrack),
         nat: Occupancy::of(&api.swept.nat),
         xdp,
+        maps_nearly_full,
         dns: api.dns.status(),
         endpoints: api.journal.read(|ipam| ipam.allocations().cloned().collect()).await,
     };

@@ -11,7 +11,12 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[allow(missing_docs, unreachable_pub, reason = "nothing of a test is public")]
+#[allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "nothing of a test is public, and another one uses the rest"
+)]
 mod node {
     pub mod plugin;
     pub mod pods;
@@ -106,7 +111,7 @@ fn default_deny(app: &str) -> Wire {
 }
 
 fn at(revision: u64, event: Wire) -> dp::WatchEvent {
-    dp::WatchEvent { revision, event: Some(event) }
+    dp::WatchEvent { revision, event: Some(event), ..Default::default() }
 }
 
 #[test]

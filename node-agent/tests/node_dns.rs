@@ -46,7 +46,7 @@ const ARGS: [&str; 5] =
 const WEB: &str = "web.shop.svc.cluster.local";
 
 fn at(revision: u64, event: Wire) -> dp::WatchEvent {
-    dp::WatchEvent { revision, event: Some(event) }
+    dp::WatchEvent { revision, event: Some(event), ..Default::default() }
 }
 
 fn service(ip: &str) -> Wire {

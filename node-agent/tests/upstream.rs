@@ -194,7 +194,7 @@ async fn the_dataplane_stream_resumes_from_what_its_sink_has_handled() {
     let first = world.peer.next_dataplane().await;
     assert_eq!(first.resume_revision, 0);
     let synced = dp::watch_event::Event::Synced(dp::Synced {});
-    first.send(dp::WatchEvent { revision: 5, event: Some(synced) }).await;
+    first.send(dp::WatchEvent { revision: 5, event: Some(synced), ..Default::default() }).await;
     sink.seen.wait_for(&["5"]).await;
     eventually("synced", async || state.get().synced.then_some(())).await;
     first.events.send(Err(Status::unavailable("restarting"))).await.unwrap();

@@ -1,7 +1,7 @@
 //! `skep.dataplane.v1.DataplaneService`.
 //!
 //! Written by hand instead of on the generated trait, because what is sent is encoded already: each object once, for
-//! all streams, with only the revision put before it.
+//! all streams, with only the revision and the time of the change put before it.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -83,10 +83,11 @@ impl ServerStreamingService<WatchRequest> for Watch {
     }
 }
 
-/// An encoded event and its revision.
+/// An encoded event, its revision, and when that was: nanoseconds after the Unix epoch, 0 when it is not known.
 #[derive(Clone, Debug)]
 struct Framed {
     revision: u64,
+    changed_at: u64,
     body: Bytes,
 }
 
@@ -118,6 +119,11 @@ impl Encoder for SharedCodec {
         // Field 1 of WatchEvent.
         encode_key(1, WireType::Varint, buffer);
         encode_varint(item.revision, buffer);
+        if item.changed_at != 0 {
+            // Field 12.
+            encode_key(12, WireType::SixtyFourBit, buffer);
+            buffer.put_u64_le(item.changed_at);
+        }
         buffer.put(item.body);
         Ok(())
     }
@@ -221,7 +227,9 @@ impl Session {
             let last = entries.peek().is_none_or(|((revision, _), _)| *revision > position.0);
             let revision = if last { position.0 } else { position.0 - 1 };
             self.sent = self.sent.max(revision);
-            self.queue.push_back(Framed { revision, body: entry.body.clone() });
+            // In a snapshot the time would tell when the object came to be as it is, not that something changes.
+            let changed_at = if self.snapshot { 0 } else { entry.changed_at };
+            self.queue.push_back(Framed { revision, changed_at, body: entry.body.clone() });
         }
         if self.drained && !self.live {
             self.live = true;
@@ -234,5 +242,5 @@ impl Session {
 }
 
 fn frame(revision: u64, event: Event) -> Framed {
-    Framed { revision, body: body(event) }
+    Framed { revision, changed_at: 0, body: body(event) }
 }

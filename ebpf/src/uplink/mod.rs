@@ -13,7 +13,7 @@
 
 mod allocate;
 mod conclude;
-pub(crate) mod egress;
+mod egress;
 pub(crate) mod flow;
 pub(crate) mod forward;
 mod fragment;

@@ -7,7 +7,7 @@ use skep_abi::{
     config_flags, frontend_flags, nat_flags, node_addr_flags, scope,
 };
 use skep_verdict::service::{Fitness, Seed, fitness};
-use skep_verdict::{conn, nat, proto};
+use skep_verdict::{conn, nat};
 
 use super::allocate::{self, allocate};
 use super::flow::{self, Written};

@@ -29,8 +29,8 @@ use skep_verdict::plain::{self, Plain, Store as _};
 use skep_verdict::{conn, nat};
 
 use self::frame::Frame;
-use crate::uplink::{egress, flow, forward, overlay};
-use crate::{maps, record, select};
+use crate::uplink::{flow, forward, overlay};
+use crate::{maps, record, route, select};
 
 #[xdp]
 pub(crate) fn skep_xdp_uplink(ctx: XdpContext) -> u32 {
@@ -71,7 +71,7 @@ fn run(mut frame: Frame) -> Option<u32> {
         return None;
     }
     if config.tunnel_ifindex != 0 {
-        let overlaid = !direct && nat::is_remote_pod(egress::route(&entry.dst));
+        let overlaid = !direct && nat::is_remote_pod(route::of(&entry.dst));
         if overlaid || overlay::is_outer(&plain.packet) {
             return None;
         }

@@ -46,7 +46,7 @@ pub(crate) enum Output {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Shows whether the dataplane is there, and how full its maps are.
+    /// Shows whether the dataplane is there, and how full its maps are. Exit code 1 when one of them is nearly full.
     Status,
     /// Lists the maps, or shows the entries of one.
     Maps {

@@ -23,7 +23,7 @@ use crate::view::status::{self, Links, MapRow, Status};
 use crate::view::{dns, drops, services};
 use crate::{agent, source, watch};
 
-/// Whether what was asked for is there.
+/// Whether what was asked for is there, and as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     Yes,
@@ -34,6 +34,9 @@ pub(crate) enum Found {
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> Result<Found> {
     if let Command::Dns { query, rtype, namespace } = &args.command {
         return look_up(args, query, rtype.as_deref(), namespace, out);
+    }
+    if let Command::Status = &args.command {
+        return status(args, out);
     }
     show(args, out).map(|()| Found::Yes)
 }
@@ -46,10 +49,6 @@ fn show(args: &Args, out: &mut impl Write) -> Result<()> {
     let maps = source::maps(&args.source.bpf_dir)?;
     let names = source::names(&args.source.names())?;
     let shown = match &args.command {
-        Command::Status => {
-            let status = read_status(args, &maps)?;
-            page(args, &status, Status::text)?
-        }
         Command::Maps { name: Some(name), watch: true } => {
             let read = || entries(Output::Json, name, &maps, &names);
             return watch::follow(args.output, read, out);
@@ -68,7 +67,7 @@ fn show(args: &Args, out: &mut impl Write) -> Result<()> {
             page(args, &policy, PodPolicy::text)?
         }
         Command::Drops { all } => rows(args.output, &drops::rows(&maps.drops.totals()?, *all))?,
-        Command::Observe { .. } | Command::Dns { .. } => String::new(),
+        Command::Status | Command::Observe { .. } | Command::Dns { .. } => String::new(),
     };
     out.write_all(shown.as_bytes())?;
     Ok(())
@@ -171,10 +170,20 @@ fn map_rows(maps: &Maps) -> Result<Vec<MapRow>> {
     maps.capacities()?.into_iter().map(row).collect()
 }
 
+/// Whether everything is in place, as far as the exit code tells: no map is nearly full.
+fn status(args: &Args, out: &mut impl Write) -> Result<Found> {
+    let status = read_status(args, &source::maps(&args.source.bpf_dir)?)?;
+    out.write_all(page(args, &status, Status::text)?.as_bytes())?;
+    Ok(if status.nearly_full.is_empty() { Found::Yes } else { Found::No })
+}
+
 fn read_status(args: &Args, maps: &Maps) -> Result<Status> {
     let config = maps.config.get()?;
     let endpoints = maps.endpoints.iter()?;
     let directory = args.source.bpf_dir.join(format!("v{}", skep_abi::VERSION));
+    // That it does not answer is shown: the maps stand without it.
+    let agent = agent::status(&args.source.run_dir.join("agent.sock")).ok();
+    let rows = map_rows(maps)?;
     Ok(Status {
         version: config.version,
         directory: directory.display().to_string(),
@@ -184,9 +193,9 @@ fn read_status(args: &Args, maps: &Maps) -> Result<Status> {
         endpoints: endpoints.len(),
         closed_endpoints: endpoints.iter().filter(|(_, value)| value.flags & endpoint_flags::CLOSED != 0).count(),
         dropped_packets: maps.drops.totals()?.iter().map(|total| total.packets).sum(),
-        maps: map_rows(maps)?,
-        // That it does not answer is shown: the maps stand without it.
-        agent: agent::status(&args.source.run_dir.join("agent.sock")).ok(),
+        nearly_full: status::nearly_full(agent.as_ref(), &rows),
+        maps: rows,
+        agent,
     })
 }
 

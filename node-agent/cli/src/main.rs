@@ -1,7 +1,7 @@
 //! `skep`: shows what the dataplane of this node holds.
 //!
 //! Reads the pinned maps and the agent's names; changes nothing. Exit code 0 when it could show what was asked for, 1 when
-//! not, 2 for a wrong command line.
+//! not, or when it shows a map that is nearly full, 2 for a wrong command line.
 
 mod agent;
 mod args;

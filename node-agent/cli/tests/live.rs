@@ -6,9 +6,10 @@ use std::process::{Command, Output};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use skep_abi::{
-    Addr, Backend, Bits, Config, ConnKey, ConnValue, Endpoint, Frontend, FrontendKey, PeerKey, RuleList, RuleListKey,
-    SlotKey, rule_list_flags,
+    Addr, Backend, Bits, Config, ConnKey, ConnValue, Endpoint, Frontend, FrontendKey, NodeAddr, PeerKey, RuleList,
+    RuleListKey, SlotKey, rule_list_flags,
 };
+use skep_agent_core::dataplane::Capacities;
 use skep_dataplane::{Dataplane, Maps, Options};
 
 /// A dataplane of this test's own, on a BPF file system of its own; both are gone at the end.
@@ -32,10 +33,15 @@ impl Node {
     }
 
     fn load(&self) -> Dataplane {
+        self.load_with(&[])
+    }
+
+    fn load_with(&self, capacities: &[(&'static str, u32)]) -> Dataplane {
+        let capacities = capacities.iter().copied().collect();
         let node_addr4 = Addr::v4([192, 0, 2, 1]);
         let config =
             Config { version: skep_abi::VERSION, flags: 0, node_addr4, node_addr6: Addr::NONE, ..Config::default() };
-        Dataplane::open(&Options { bpf_dir: self.bpf_dir.clone(), config, ..Options::default() }).unwrap()
+        Dataplane::open(&Options { bpf_dir: self.bpf_dir.clone(), config, capacities, ..Options::default() }).unwrap()
     }
 
     fn skep(&self, args: &[&str]) -> Output {
@@ -157,6 +163,32 @@ fn what_the_kernel_holds_is_shown_by_name() {
     assert_eq!(node.json(&["endpoints"])[0]["pod"], "shop/web-1");
     assert_eq!(node.json(&["policy", "shop/web-1"])["ingress"]["rules"][0]["peers"][0], "shop:app=client");
     assert_eq!(node.shows(&["drops"]), "REASON   DIRECTION   PACKETS   BYTES\n");
+}
+
+#[test]
+fn a_map_that_is_nearly_full_is_named_and_the_exit_code_tells() {
+    let Some(node) = Node::start("full") else { return };
+    let dataplane = node.load_with(&[("node_addrs", 1000)]);
+    let addresses: Vec<Addr> = (0..900_u32).map(|n| Addr::v4((0x0a00_0000 + n).to_be_bytes())).collect();
+    let (last, first) = addresses.split_last().unwrap();
+    let node_addrs = &dataplane.maps().node_addrs;
+    assert!(node_addrs.set_all(first, &vec![NodeAddr { flags: 0 }; first.len()]).is_empty());
+    assert_eq!(node.json(&["status"])["nearly_full"], serde_json::json!([]));
+    node_addrs.set(last, &NodeAddr { flags: 0 }).unwrap();
+    let output = node.skep(&["status"]);
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("nearly full    map node_addrs: 900 of 1000 entries, 90%"), "{shown}");
+}
+
+#[test]
+fn the_agents_default_sizes_are_those_of_the_kernel_object() {
+    let Some(node) = Node::start("sizes") else { return };
+    let capacities = node.load().maps().capacities().unwrap();
+    for (name, entries) in Capacities::default().maps() {
+        let found = capacities.iter().find(|map| map.name == name).unwrap();
+        assert_eq!(found.capacity, entries, "{name}");
+    }
 }
 
 #[test]

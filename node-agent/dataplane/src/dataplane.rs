@@ -1,17 +1,20 @@
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use skep_abi::{Config, Direction, config_flags};
 
 use crate::object::{self, FROM_POD, FROM_UPLINK, Features, SOCKET_HOOKS, TO_POD, TO_UPLINK, Wanted, XDP_UPLINK};
 use crate::pins::{Hook, Pins, Role};
 use crate::programs::{ProgramInfo, Programs};
+use crate::resize::Resize;
 use crate::sys::{AttachType, Target};
 use crate::trial::{self, Trial};
 use crate::xdp::{Xdp, XdpMode, XdpState};
-use crate::{ConntrackSweeper, Error, Events, Maps, NatSweeper, bpffs, clsact, interface, layout, link};
+use crate::{Census, ConntrackSweeper, Error, Events, Maps, NatSweeper, bpffs, clsact, interface, layout, link};
 
 /// What [`Dataplane::open`] needs to know.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +32,8 @@ pub struct Options {
     pub xdp: XdpMode,
     /// Written to the `config` map before any program runs. What it says about uplink and overlay is filled in.
     pub config: Config,
+    /// Most entries of hashes and tries, by name. The others have as many as they have, or as the kernel object gives them.
+    pub capacities: BTreeMap<&'static str, u32>,
 }
 
 /// The loaded programs and their pinned maps and links.
@@ -40,6 +45,7 @@ pub struct Dataplane {
     features: Features,
     programs: Programs,
     xdp: Xdp,
+    resize: Mutex<Resize>,
 }
 
 impl Dataplane {
@@ -50,11 +56,23 @@ impl Dataplane {
     /// work on other maps. Links that run get the programs in place: first the ones of pods that are still there, then
     /// the socket hooks. Without [`Options::cgroup`] socket hooks of an earlier run are removed.
     ///
+    /// A map that is to have another capacity than the pinned one is made anew and gets its entries, also those that programs
+    /// write until they are exchanged for ones on the new map: connections go on.
+    ///
     /// # Errors
     ///
-    /// When the directory is not on a BPF file system, a pinned map has another layout, or the kernel refuses a program
-    /// or link. Programs that ran before go on running.
+    /// When the directory is not on a BPF file system, a pinned map has another layout or more entries than it is to have
+    /// room for ([`Error::TooSmall`]), or the kernel refuses a program or link. Programs that ran before go on running.
     pub fn open(options: &Options) -> Result<Self, Error> {
+        let dataplane = Self::open_once(options)?;
+        // Where there are no links, the pods' programs are exchanged later, and so the sizes with the next start.
+        if dataplane.features.tcx && dataplane.resize().was_unfinished() {
+            return Self::open_once(options);
+        }
+        Ok(dataplane)
+    }
+
+    fn open_once(options: &Options) -> Result<Self, Error> {
         bpffs::prepare(&options.bpf_dir)?;
         let pins = Pins::new(&options.bpf_dir);
         pins.create()?;
@@ -67,12 +85,13 @@ impl Dataplane {
             overlay: options.overlay.is_some(),
             xdp: options.uplink.is_some() && options.xdp != XdpMode::Off,
         };
-        let programs = match Programs::open(&pins, features, wanted) {
+        let mut resize = Resize::plan(&pins, &options.capacities)?;
+        let programs = match Programs::open(&pins, features, wanted, &options.capacities, &mut resize) {
             Err(error @ Error::Program { name: XDP_UPLINK, .. }) if options.xdp == XdpMode::Auto => {
                 tracing::warn!(%error, "no XDP: the kernel refuses the program");
                 xdp.refused = Some("the kernel refuses the program".to_owned());
                 wanted.xdp = false;
-                Programs::open(&pins, features, wanted)?
+                Programs::open(&pins, features, wanted, &options.capacities, &mut resize)?
             }
             programs => programs?,
         };
@@ -87,7 +106,7 @@ impl Dataplane {
             config.flags |= config_flags::XDP_REDIRECT;
         }
         maps.config.set(&config)?;
-        let dataplane = Self { maps, pins, features, programs, xdp };
+        let dataplane = Self { maps, pins, features, programs, xdp, resize: Mutex::new(resize) };
         dataplane.adopt_pods()?;
         dataplane.attach_only(Role::Uplink, options.uplink)?;
         dataplane.attach_only(Role::Overlay, options.overlay)?;
@@ -104,7 +123,25 @@ impl Dataplane {
         }
         // Only now does no link need them any more.
         dataplane.pins.remove_other_programs()?;
+        if features.tcx {
+            dataplane.settle()?;
+        }
         Ok(dataplane)
+    }
+
+    /// Ends a change of maps' sizes: brings over what was written to the old maps while programs were exchanged. Opening does it
+    /// where programs hang on links; where they do not (before Linux 6.6), it is due when every pod has been attached again.
+    /// When there is nothing to do, nothing is done.
+    ///
+    /// # Errors
+    ///
+    /// When a map cannot be read or written. It is tried again by the next [`Dataplane::open`].
+    pub fn settle(&self) -> Result<(), Error> {
+        self.resize().settle(&self.pins)
+    }
+
+    fn resize(&self) -> MutexGuard<'_, Resize> {
+        self.resize.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The maps.
@@ -185,6 +222,11 @@ impl Dataplane {
     /// When the map cannot be opened.
     pub fn conntrack_sweeper(&self) -> Result<ConntrackSweeper, Error> {
         ConntrackSweeper::open(&self.pins)
+    }
+
+    /// What counts the entries of maps that programs fill.
+    pub fn census(&self) -> Census {
+        Census::new(self.pins.clone())
     }
 
     /// A reader of flow events.

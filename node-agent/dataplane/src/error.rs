@@ -47,6 +47,16 @@ pub enum Error {
         /// Layout that the object asks for.
         expected: String,
     },
+    /// A map holds more entries than it is to have room for. Nothing has changed.
+    #[error("map {name} has {entries} entries in use: there is no room for them in {capacity}")]
+    TooSmall {
+        /// Name of the map.
+        name: &'static str,
+        /// Entries in it.
+        entries: usize,
+        /// Entries that were to be its capacity.
+        capacity: u32,
+    },
     /// A link could not be made, updated, opened or pinned.
     #[error("link {path}: {message}")]
     Link {

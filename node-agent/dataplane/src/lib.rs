@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! BPF_DIR/v1/maps/frontends ...      every map, by its name in skep_abi::map
+//! BPF_DIR/v1/maps-new, maps-old      maps that take another size, until they have it
 //! BPF_DIR/v1/links/cgroup-connect4   socket hooks
 //! BPF_DIR/v1/links/pod-7-from        hooks on the host side (interface index 7) of a pod's interface
 //! BPF_DIR/v1/links/pod-7-to
@@ -22,6 +23,7 @@
 
 mod ability;
 mod bpffs;
+mod census;
 mod clsact;
 mod counters;
 mod dataplane;
@@ -36,6 +38,8 @@ mod object;
 mod pins;
 mod prefix_table;
 mod programs;
+mod raw;
+mod resize;
 mod setting;
 mod sweep;
 mod sys;
@@ -43,6 +47,7 @@ mod table;
 mod trial;
 mod xdp;
 
+pub use census::Census;
 pub use counters::{Counters, ServiceHits};
 pub use dataplane::{Dataplane, Options};
 pub use drops::{DropCounters, DropTotal};

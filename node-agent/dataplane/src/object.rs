@@ -1,5 +1,6 @@
 //! The embedded kernel object and what is in it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,6 +13,7 @@ use skep_abi::map;
 
 use crate::Error;
 use crate::pins::Pins;
+use crate::resize::Resize;
 use crate::sys::AttachType;
 
 /// The kernel object that the build script made.
@@ -104,8 +106,14 @@ pub(crate) fn features() -> Result<Features, Error> {
     Ok(Features { set_retval, check_mtu, redirect_peer, tcx })
 }
 
-/// Loads every map (adopting pinned ones) and every program.
-pub(crate) fn load(pins: &Pins, features: Features, wanted: Wanted) -> Result<Ebpf, Error> {
+/// Loads every map (adopting pinned ones) and every program. Maps that are made have these capacities, or those of the object.
+pub(crate) fn load(
+    pins: &Pins,
+    features: Features,
+    wanted: Wanted,
+    capacities: &BTreeMap<&'static str, u32>,
+    resize: &Resize,
+) -> Result<Ebpf, Error> {
     let mut loader = EbpfLoader::new();
     let flag = u8::from(features.set_retval);
     loader.override_global("HAS_SET_RETVAL", &flag, true);
@@ -114,7 +122,10 @@ pub(crate) fn load(pins: &Pins, features: Features, wanted: Wanted) -> Result<Eb
     let peer = u8::from(features.redirect_peer);
     loader.override_global("HAS_REDIRECT_PEER", &peer, true);
     for name in map::ALL {
-        loader.map_pin_path(name, pins.map(name));
+        loader.map_pin_path(name, resize.path(pins, name));
+        if let Some(&capacity) = capacities.get(name) {
+            loader.map_max_entries(name, capacity);
+        }
     }
     let mut object = loader.load(OBJECT)?;
     for name in program_names(wanted) {

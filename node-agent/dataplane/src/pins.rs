@@ -83,6 +83,16 @@ impl Pins {
         self.maps().join(name)
     }
 
+    /// Where maps are made that are to take the place of others.
+    pub(crate) fn new_maps(&self) -> PathBuf {
+        self.root.join("maps-new")
+    }
+
+    /// Where maps stay whose place was taken, until everything has been brought over.
+    pub(crate) fn old_maps(&self) -> PathBuf {
+        self.root.join("maps-old")
+    }
+
     pub(crate) fn links(&self) -> PathBuf {
         self.root.join("links")
     }

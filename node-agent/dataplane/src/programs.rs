@@ -17,6 +17,7 @@ use skep_abi::map;
 use crate::Error;
 use crate::object::{self, Features, Wanted, exists};
 use crate::pins::{self, Pins};
+use crate::resize::Resize;
 use crate::sys;
 
 /// A program in the kernel.
@@ -52,17 +53,26 @@ struct Pinned {
 }
 
 impl Programs {
-    /// Takes the pinned programs of the embedded object; loads and pins them first where they are not there.
-    pub(crate) fn open(pins: &Pins, features: Features, wanted: Wanted) -> Result<Self, Error> {
-        match Self::adopt(pins, wanted) {
-            Ok(Some(programs)) => {
-                tracing::info!("kernel programs are the pinned ones");
-                return Ok(programs);
+    /// Takes the pinned programs of the embedded object; loads and pins them first where they are not there, or where maps take
+    /// another size. The pinned maps are those of the programs then.
+    pub(crate) fn open(
+        pins: &Pins,
+        features: Features,
+        wanted: Wanted,
+        capacities: &BTreeMap<&'static str, u32>,
+        resize: &mut Resize,
+    ) -> Result<Self, Error> {
+        if !resize.is_needed() {
+            match Self::adopt(pins, wanted) {
+                Ok(Some(programs)) => {
+                    tracing::info!("kernel programs are the pinned ones");
+                    return Ok(programs);
+                }
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "pinned kernel programs cannot be used; they are loaded anew"),
             }
-            Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "pinned kernel programs cannot be used; they are loaded anew"),
         }
-        load(pins, features, wanted)?;
+        load(pins, features, wanted, capacities, resize)?;
         tracing::info!("kernel programs are loaded");
         Self::from_pins(&pins.programs(), wanted)
     }
@@ -152,8 +162,15 @@ impl Pinned {
 }
 
 /// Loads the object and pins its programs, which come to their place together.
-fn load(pins: &Pins, features: Features, wanted: Wanted) -> Result<(), Error> {
-    let object = object::load(pins, features, wanted)?;
+fn load(
+    pins: &Pins,
+    features: Features,
+    wanted: Wanted,
+    capacities: &BTreeMap<&'static str, u32>,
+    resize: &mut Resize,
+) -> Result<(), Error> {
+    resize.prepare(pins)?;
+    let object = object::load(pins, features, wanted, capacities, resize)?;
     let (new, dir) = (pins.new_programs(), pins.programs());
     let failed = |path: &Path, source: io::Error| Error::Io { path: path.to_owned(), source };
     pins::remove_dir(&new)?;
@@ -164,6 +181,8 @@ fn load(pins: &Pins, features: Features, wanted: Wanted) -> Result<(), Error> {
         let path = new.join(name);
         sys::pin(fd.as_fd(), &path).map_err(|source| failed(&path, source))?;
     }
+    resize.copy(pins)?;
+    resize.exchange(pins)?;
     // The same object's programs, of a run without socket hooks or with other maps. Links keep them until they get these.
     pins::remove_dir(&dir)?;
     fs::rename(&new, &dir).map_err(|source| failed(&dir, source))

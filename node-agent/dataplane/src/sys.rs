@@ -14,6 +14,9 @@ use std::time::Duration;
 
 use nix::libc;
 
+const BPF_MAP_LOOKUP_ELEM: libc::c_int = 1;
+const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
+const BPF_MAP_GET_NEXT_KEY: libc::c_int = 4;
 const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_PROG_TEST_RUN: libc::c_int = 10;
@@ -61,6 +64,17 @@ struct ObjAttr {
     pathname: u64,
     bpf_fd: u32,
     file_flags: u32,
+}
+
+/// `bpf_attr` for the commands on one entry.
+#[repr(C)]
+struct EntryAttr {
+    map_fd: u32,
+    pad: u32,
+    key: u64,
+    /// The value, or where the next key goes.
+    value: u64,
+    flags: u64,
 }
 
 /// `bpf_attr` for the batch commands.
@@ -260,18 +274,19 @@ pub(crate) enum Batch {
 
 /// Writes entries in one call (Linux 5.6). Each is written on its own, as by single calls.
 pub(crate) fn map_update_batch<K: aya::Pod, V: aya::Pod>(map: BorrowedFd<'_>, keys: &[K], values: &[V]) -> Batch {
-    let given = keys.len().min(values.len());
+    update_entries(map, keys.as_ptr() as u64, values.as_ptr() as u64, keys.len().min(values.len()))
+}
+
+/// As [`map_update_batch`], of keys and values that lie one behind the other.
+pub(crate) fn map_update_batch_bytes(map: BorrowedFd<'_>, sizes: Sizes, keys: &[u8], values: &[u8]) -> Batch {
+    update_entries(map, keys.as_ptr() as u64, values.as_ptr() as u64, sizes.room(keys.len(), values.len()))
+}
+
+/// Keys and values are at these addresses, `given` of each.
+fn update_entries(map: BorrowedFd<'_>, keys: u64, values: u64, given: usize) -> Batch {
     let Ok(count) = u32::try_from(given) else { return Batch::Unsupported };
-    let mut attr = BatchAttr {
-        in_batch: 0,
-        out_batch: 0,
-        keys: keys.as_ptr() as u64,
-        values: values.as_ptr() as u64,
-        count,
-        map_fd: raw(map),
-        elem_flags: 0,
-        flags: 0,
-    };
+    let mut attr =
+        BatchAttr { in_batch: 0, out_batch: 0, keys, values, count, map_fd: raw(map), elem_flags: 0, flags: 0 };
     match bpf(BPF_MAP_UPDATE_BATCH, &mut attr) {
         Ok(_) => Batch::Done,
         // What has no batch calls says ENOTSUPP, a number that only the kernel knows; older kernels do not know the
@@ -310,6 +325,48 @@ pub(crate) fn lookup_batch<K: aya::Pod, V: aya::Pod>(
     keys: &mut [K],
     values: &mut [V],
 ) -> io::Result<usize> {
+    let room = keys.len().min(values.len());
+    lookup_entries(map, position, keys.as_mut_ptr() as u64, values.as_mut_ptr() as u64, room)
+}
+
+/// Bytes of a map's keys and of its values. Neither is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    pub(crate) key: usize,
+    pub(crate) value: usize,
+}
+
+impl Sizes {
+    /// How many entries there are in so many bytes of keys and of values.
+    fn room(self, keys: usize, values: usize) -> usize {
+        (keys / self.key).min(values / self.value)
+    }
+}
+
+/// As [`lookup_batch`], with keys and values one behind the other.
+///
+/// # Errors
+///
+/// See there.
+pub(crate) fn lookup_batch_bytes(
+    map: BorrowedFd<'_>,
+    position: &mut Position,
+    sizes: Sizes,
+    keys: &mut [u8],
+    values: &mut [u8],
+) -> io::Result<usize> {
+    let room = sizes.room(keys.len(), values.len());
+    lookup_entries(map, position, keys.as_mut_ptr() as u64, values.as_mut_ptr() as u64, room)
+}
+
+/// There is room for `room` keys and values at these addresses.
+fn lookup_entries(
+    map: BorrowedFd<'_>,
+    position: &mut Position,
+    keys: u64,
+    values: u64,
+    room: usize,
+) -> io::Result<usize> {
     let mut next = 0_u32;
     let in_batch = match position {
         Position::Start => 0,
@@ -319,9 +376,9 @@ pub(crate) fn lookup_batch<K: aya::Pod, V: aya::Pod>(
     let mut attr = BatchAttr {
         in_batch,
         out_batch: std::ptr::from_mut(&mut next) as u64,
-        keys: keys.as_mut_ptr() as u64,
-        values: values.as_mut_ptr() as u64,
-        count: keys.len().min(values.len()) as u32,
+        keys,
+        values,
+        count: u32::try_from(room).unwrap_or(u32::MAX),
         map_fd: raw(map),
         elem_flags: 0,
         flags: 0,
@@ -332,4 +389,62 @@ pub(crate) fn lookup_batch<K: aya::Pod, V: aya::Pod>(
         Err(error) => return Err(error),
     }
     Ok(attr.count as usize)
+}
+
+/// The key behind another one, or the first one, is written to `key`; says whether there is one. All keys are as long as the
+/// map's.
+pub(crate) fn next_key(map: BorrowedFd<'_>, after: Option<&[u8]>, key: &mut [u8]) -> io::Result<bool> {
+    let mut attr = EntryAttr {
+        map_fd: raw(map),
+        pad: 0,
+        key: after.map_or(0, |after| after.as_ptr() as u64),
+        value: key.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    there(bpf(BPF_MAP_GET_NEXT_KEY, &mut attr))
+}
+
+/// The value of a key is written to `value`; says whether there is one. Both are as long as the map's.
+pub(crate) fn lookup(map: BorrowedFd<'_>, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
+    let mut attr =
+        EntryAttr { map_fd: raw(map), pad: 0, key: key.as_ptr() as u64, value: value.as_mut_ptr() as u64, flags: 0 };
+    there(bpf(BPF_MAP_LOOKUP_ELEM, &mut attr))
+}
+
+fn there(result: io::Result<libc::c_long>) -> io::Result<bool> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// When an entry may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum When {
+    /// Always.
+    Any = 0,
+    /// When there is none of this key.
+    Absent = 1,
+    /// When there is one.
+    Present = 2,
+}
+
+/// Writes an entry; says whether it was the time for it. Key and value are as long as the map's.
+pub(crate) fn update(map: BorrowedFd<'_>, key: &[u8], value: &[u8], when: When) -> io::Result<bool> {
+    let mut attr = EntryAttr {
+        map_fd: raw(map),
+        pad: 0,
+        key: key.as_ptr() as u64,
+        value: value.as_ptr() as u64,
+        flags: when as u64,
+    };
+    match bpf(BPF_MAP_UPDATE_ELEM, &mut attr) {
+        Ok(_) => Ok(true),
+        Err(error) => match (when, error.raw_os_error()) {
+            (When::Absent, Some(libc::EEXIST)) | (When::Present, Some(libc::ENOENT)) => Ok(false),
+            _ => Err(error),
+        },
+    }
 }

@@ -9,11 +9,13 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 
 use super::duties::Duties;
+use super::hits::Hits;
 use super::maps;
 use super::names_file::{Namer, NamesFile};
 use super::routes::WantedRoutes;
 use super::status::DataplaneStatus;
 use crate::dns::Feed;
+use crate::metrics::{Pending, ProgrammingLatency, Trigger};
 use crate::upstream::DataplaneSink;
 
 /// Changes that may wait to be handled, and those that are handled in one go.
@@ -57,6 +59,8 @@ pub struct Start {
     pub run_dir: PathBuf,
     /// Cluster DNS, when it is served: it hears what the maps hear.
     pub dns: Option<Feed>,
+    /// Where it is noted how long changes take.
+    pub programming: ProgrammingLatency,
 }
 
 /// The dataplane's thread, as others see it.
@@ -99,7 +103,8 @@ impl Dataplane {
             runtime: tokio::runtime::Handle::current(),
             names_due: Some(Instant::now()),
             names_delay: NAMES_DELAY,
-            hits_swept: false,
+            hits: Hits::default(),
+            pending: Pending::new(start.programming),
             retired_due: None,
             retry_due: None,
             retry_delay: FIRST_RETRY,
@@ -143,6 +148,12 @@ impl Dataplane {
             status.route_problem = problem;
             changed
         });
+    }
+
+    /// Changes that wait to be handled.
+    #[must_use]
+    pub fn queue_depth(&self) -> usize {
+        self.commands.max_capacity() - self.commands.capacity()
     }
 
     /// What it has done, whenever that changes.
@@ -219,8 +230,9 @@ struct Driver {
     /// When names are to be written.
     names_due: Option<Instant>,
     names_delay: Duration,
-    /// Counters of an earlier agent's endpoint sets are removed.
-    hits_swept: bool,
+    hits: Hits,
+    /// Changes that are on their way to the maps.
+    pending: Pending,
     /// When what the last writes replaced may be removed.
     retired_due: Option<Instant>,
     /// When the maps are to be compared with what they should be, because writes failed.
@@ -304,8 +316,12 @@ impl Driver {
                 if let Some(dns) = &mut self.dns {
                     dns.take(&event);
                 }
+                let trigger = Trigger::of(&event);
                 match Event::try_from(*event) {
-                    Ok(event) => self.index.apply(event),
+                    Ok(event) => {
+                        self.index.apply(event);
+                        self.pending.add(trigger);
+                    }
                     Err(invalid) => {
                         error!(problem = %invalid, "object refused");
                         self.index.reject(&invalid);
@@ -364,6 +380,9 @@ impl Driver {
             self.retry_delay = (self.retry_delay * 2).min(LAST_RETRY);
         } else if self.retry_due.is_none() {
             self.retry_delay = FIRST_RETRY;
+            if self.index.is_synced() {
+                self.pending.written();
+            }
         }
         self.retired_due = self.index.has_retired().then(|| Instant::now() + GRACE);
         let wanted = WantedRoutes { routes: self.index.routes().clone(), complete: self.index.is_synced() };
@@ -374,15 +393,16 @@ impl Driver {
             }
             changed
         });
-        self.forget_hits();
+        self.hits.forget(&mut self.index, &self.dataplane.maps().service_hits);
         self.publish();
         let (synced, endpoints, retrying) = (self.index.is_synced(), self.endpoints, self.retry_due.is_some());
-        let entries = self.index.contents().len();
+        let (entries, map_entries) = (self.index.contents().len(), self.index.contents().counts());
         self.status.send_if_modified(|status| {
             let before = status.clone();
             status.synced = synced;
             status.endpoints = endpoints;
             status.entries = entries;
+            status.map_entries = map_entries;
             status.writes += written;
             status.failed_writes += failed;
             if written > 0 {
@@ -393,27 +413,6 @@ impl Driver {
             }
             *status != before
         });
-    }
-
-    /// Removes what programs have counted for endpoint sets that are no more.
-    fn forget_hits(&mut self) {
-        let hits = &self.dataplane.maps().service_hits;
-        let mut gone = self.index.take_gone_sets();
-        if !self.hits_swept && self.index.is_synced() {
-            // Of sets that went while no agent was there.
-            self.hits_swept = true;
-            match hits.totals() {
-                Ok(totals) => {
-                    gone.extend(totals.into_iter().map(|(set, _)| set).filter(|set| !self.index.has_set(*set)));
-                }
-                Err(problem) => warn!(%problem, "counters of Services"),
-            }
-        }
-        for set in gone {
-            if let Err(problem) = hits.remove(set) {
-                warn!(set, %problem, "counter of a Service");
-            }
-        }
     }
 
     /// Tells others what is theirs to do.

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use skep_agent_core::dataplane::MapCounts;
 
 /// What the dataplane has done, for people and for the node's conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -12,6 +13,9 @@ pub struct DataplaneStatus {
     pub endpoints: usize,
     /// Entries that the agent wants in the maps.
     pub entries: usize,
+    /// The same for each map.
+    #[serde(skip)]
+    pub map_entries: MapCounts,
     /// Map writes since the agent started.
     pub writes: u64,
     /// Map writes that failed since the agent started.

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NodeCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use skep_agent_core::dataplane::MapFill;
 
 use super::Readings;
 
@@ -20,6 +21,8 @@ pub struct Health {
     pub dataplane: Option<String>,
     /// Why other nodes' pods cannot be reached.
     pub routes: Option<String>,
+    /// The dataplane's maps that are nearly full.
+    pub nearly_full: Vec<MapFill>,
     /// The node has been told its pod address ranges.
     pub registered: bool,
     /// How much there is.
@@ -63,6 +66,11 @@ impl Conditions {
             Some((reason, problem)) => (true, reason, problem),
             None => (false, "DataplaneReady", "maps and routes are as they should be".to_owned()),
         };
+        let maps: Vec<String> = health.nearly_full.iter().map(MapFill::text).collect();
+        let (maps_status, maps_reason, maps_message) = match maps.is_empty() {
+            true => (false, "MapsHaveRoom", "the dataplane's maps have room".to_owned()),
+            false => (true, "MapsNearlyFull", maps.join("; ")),
+        };
         let (ready_status, ready_reason, ready_message) = match ready {
             Ok(()) => (true, "AgentReady", "skep-agent runs pods".to_owned()),
             Err((reason, problem)) => (false, reason, problem),
@@ -72,6 +80,7 @@ impl Conditions {
             self.condition("DiskPressure", disk_status, disk_reason, disk_message, now),
             self.condition("PIDPressure", tasks_status, tasks_reason, tasks_message, now),
             self.condition("NetworkUnavailable", network_status, network_reason, network_message, now),
+            self.condition("DataplaneMapPressure", maps_status, maps_reason, maps_message, now),
             self.condition("Ready", ready_status, ready_reason, ready_message, now),
         ]
     }
@@ -161,6 +170,13 @@ mod tests {
         for name in ["MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"] {
             assert_eq!(find(&conditions, name).status, "True", "{name}");
         }
+        // A map that is nearly full is named, with its numbers.
+        let slots = MapFill { map: "slots", entries: 95, capacity: 100 };
+        let full = Health { nearly_full: vec![slots], ..good() };
+        let conditions = Conditions::default().observe(&full, at(1));
+        let pressure = find(&conditions, "DataplaneMapPressure");
+        assert_eq!((pressure.status.as_str(), find(&conditions, "Ready").status.as_str()), ("True", "True"));
+        assert!(pressure.message.as_deref().unwrap().starts_with("map slots: 95 of 100 entries"), "{pressure:?}");
         // 5 % of a terabyte is no shortage.
         let large = Readings { disk_available: (1u64 << 40) / 20, ..good().readings };
         let conditions = Conditions::default().observe(&Health { readings: large, ..good() }, at(1));

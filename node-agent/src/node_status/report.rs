@@ -3,9 +3,10 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NodeStatus;
+use skep_agent_core::dataplane::MapFill;
 use skep_agent_core::ipam::Ipam;
 use skep_proto::node::v1::ReportNodeStatusRequest;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -34,14 +35,22 @@ pub struct NodeReporter {
     pods: Pods,
     dataplane: Dataplane,
     journal: Journal,
+    nearly_full: watch::Receiver<Vec<MapFill>>,
     conditions: Arc<Mutex<Conditions>>,
 }
 
 impl NodeReporter {
-    /// A reporter of this node.
+    /// A reporter of this node; `nearly_full` are the maps that are.
     #[must_use]
-    pub fn new(config: Arc<Config>, pods: Pods, dataplane: Dataplane, journal: Journal) -> Self {
-        Self { config, machine: Arc::new(Machine::read()), pods, dataplane, journal, conditions: Arc::default() }
+    pub fn new(
+        config: Arc<Config>,
+        pods: Pods,
+        dataplane: Dataplane,
+        journal: Journal,
+        nearly_full: watch::Receiver<Vec<MapFill>>,
+    ) -> Self {
+        let (machine, conditions) = (Arc::new(Machine::read()), Arc::default());
+        Self { config, machine, pods, dataplane, journal, nearly_full, conditions }
     }
 
     /// The node's object as JSON, for its registration.
@@ -57,10 +66,12 @@ impl NodeReporter {
     async fn look(&self) -> NodeStatus {
         let (runtime, problem) = self.runtime().await;
         let dataplane = self.dataplane.status();
+        let nearly_full = self.nearly_full.borrow().clone();
         let health = Health {
             runtime: problem,
             dataplane: dataplane.problem,
             routes: dataplane.route_problem,
+            nearly_full,
             registered: self.journal.read(Ipam::has_ranges).await,
             readings: Readings::read(&self.config.state_dir),
         };

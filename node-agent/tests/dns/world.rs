@@ -85,7 +85,7 @@ impl World {
     pub fn feed(&self, events: Vec<Wire>) {
         let mut feed = Feed::new(self.zone.clone());
         for event in events {
-            feed.take(&proto::WatchEvent { revision: 7, event: Some(event) });
+            feed.take(&proto::WatchEvent { revision: 7, event: Some(event), ..Default::default() });
         }
         feed.publish();
     }

@@ -190,6 +190,14 @@ impl World {
         Some(serde_json::from_slice(&body).unwrap())
     }
 
+    /// The metrics by the local socket.
+    pub async fn metrics(&self) -> Option<String> {
+        let response = self.local("/metrics").await?;
+        let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
+        assert_eq!((response.status().as_u16(), kind.split(';').next()), (200, Some("application/openmetrics-text")));
+        Some(String::from_utf8(response.into_body().collect().await.ok()?.to_bytes().to_vec()).unwrap())
+    }
+
     pub async fn flows(&self) -> Flows {
         Flows(self.local("/flows").await.unwrap().into_body())
     }
@@ -197,14 +205,19 @@ impl World {
     /// The status code of `GET /healthz` for a client with that certificate.
     pub async fn node_api(&self, name: &str, organization: &str) -> Option<u16> {
         let credentials = self.authority.issue(name, organization, &[]);
-        self.healthz(Some(credentials)).await
+        self.ask("/healthz", Some(credentials)).await.map(|(code, _)| code)
     }
 
     pub async fn node_api_without_certificate(&self) -> Option<u16> {
-        self.healthz(None).await
+        self.ask("/healthz", None).await.map(|(code, _)| code)
     }
 
-    async fn healthz(&self, credentials: Option<Credentials>) -> Option<u16> {
+    /// What `GET path` of the node API answers to a client with that certificate.
+    pub async fn node_api_get(&self, path: &str, name: &str, organization: &str) -> Option<(u16, String)> {
+        self.ask(path, Some(self.authority.issue(name, organization, &[]))).await
+    }
+
+    async fn ask(&self, path: &str, credentials: Option<Credentials>) -> Option<(u16, String)> {
         use rustls::pki_types::{CertificateDer, PrivateKeyDer};
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.certificate.as_bytes()).unwrap()).unwrap();
@@ -230,8 +243,11 @@ impl World {
         let stream = connector.connect(IpAddr::from([192, 0, 2, 2]).into(), stream).await.ok()?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
         tokio::spawn(connection);
-        let request = hyper::Request::get("/healthz").header("host", "n1").body(axum::body::Body::empty()).unwrap();
-        Some(sender.send_request(request).await.ok()?.status().as_u16())
+        let request = hyper::Request::get(path).header("host", "n1").body(axum::body::Body::empty()).unwrap();
+        let response = sender.send_request(request).await.ok()?;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.ok()?.to_bytes();
+        Some((code, String::from_utf8_lossy(&body).into_owned()))
     }
 }
 

@@ -10,7 +10,7 @@ use skep_proto::dataplane::v1::Kind;
 use skep_proto::dataplane::v1::watch_event::Event;
 
 use super::super::project::{Project, workload};
-use super::journal::{Journal, Key, View};
+use super::journal::{Journal, Key, Moment, View};
 use super::placement::{NodeChanges, Placement, pod_name};
 use super::reference::{ObjectKind, ObjectName};
 use crate::api::{Object, WatchEvent, WatchKind};
@@ -70,33 +70,33 @@ impl Boards {
     }
 
     /// Applies every change of one revision.
-    pub(super) fn apply(&mut self, revision: u64, events: &[WatchEvent]) -> Touched {
+    pub(super) fn apply(&mut self, at: Moment, events: &[WatchEvent]) -> Touched {
         let mut touched = Touched::default();
         for WatchEvent { kind, object, previous } in events {
-            let news = self.set(revision, object, previous.as_ref(), *kind != WatchKind::Deleted);
+            let news = self.set(at, object, previous.as_ref(), *kind != WatchKind::Deleted);
             touched.dataplane |= news.dataplane;
             touched.nodes.extend(news.nodes);
         }
-        self.advance(revision);
+        self.advance(at.revision);
         touched
     }
 
     /// Applies a change of one object: it is `there` now, or it is gone.
-    pub(super) fn set(&mut self, revision: u64, object: &Object, previous: Option<&Object>, there: bool) -> Touched {
+    pub(super) fn set(&mut self, at: Moment, object: &Object, previous: Option<&Object>, there: bool) -> Touched {
         let mut touched = Touched::default();
         match object.resource().storage {
-            "configmaps" => touched.nodes = self.set_object(revision, ObjectKind::ConfigMap, object, there),
-            "secrets" => touched.nodes = self.set_object(revision, ObjectKind::Secret, object, there),
-            "pods" => return self.set_pod(revision, object, previous, there),
-            "services" => touched.dataplane = self.project::<Service>(revision, object, previous, there),
+            "configmaps" => touched.nodes = self.set_object(at.revision, ObjectKind::ConfigMap, object, there),
+            "secrets" => touched.nodes = self.set_object(at.revision, ObjectKind::Secret, object, there),
+            "pods" => return self.set_pod(at, object, previous, there),
+            "services" => touched.dataplane = self.project::<Service>(at, object, previous, there),
             "endpointslices.discovery.k8s.io" => {
-                touched.dataplane = self.project::<EndpointSlice>(revision, object, previous, there);
+                touched.dataplane = self.project::<EndpointSlice>(at, object, previous, there);
             }
             "networkpolicies.networking.k8s.io" => {
-                touched.dataplane = self.project::<NetworkPolicy>(revision, object, previous, there);
+                touched.dataplane = self.project::<NetworkPolicy>(at, object, previous, there);
             }
-            "namespaces" => touched.dataplane = self.project::<Namespace>(revision, object, previous, there),
-            "nodes" => touched.dataplane = self.project::<Node>(revision, object, previous, there),
+            "namespaces" => touched.dataplane = self.project::<Namespace>(at, object, previous, there),
+            "nodes" => touched.dataplane = self.project::<Node>(at, object, previous, there),
             _ => {}
         }
         touched
@@ -108,21 +108,21 @@ impl Boards {
         self.placement.set_object(revision, ObjectName { kind, namespace, name }, now).into_iter().collect()
     }
 
-    fn set_pod(&mut self, revision: u64, object: &Object, previous: Option<&Object>, there: bool) -> Touched {
+    fn set_pod(&mut self, at: Moment, object: &Object, previous: Option<&Object>, there: bool) -> Touched {
         let pod: Option<Pod> = decode(object, there);
         let before: Option<Pod> = previous.and_then(|previous| decode(previous, true));
         let quiet = matches!((&pod, &before), (Some(pod), Some(before)) if only_status_differs(pod, before));
         let name = pod_name(object.namespace(), object.name());
-        let nodes = self.placement.set_pod(revision, &name, pod.as_ref().map(|pod| (pod, object.clone())), quiet);
+        let nodes = self.placement.set_pod(at.revision, &name, pod.as_ref().map(|pod| (pod, object.clone())), quiet);
         let now = pod.as_ref().and_then(workload);
         let dataplane = match before.as_ref().and_then(workload) {
             before if before.is_some() && before == now => false,
-            _ => self.journal.set(revision, key(Kind::Workload, object), now.map(Event::Workload)),
+            _ => self.journal.set(at, key(Kind::Workload, object), now.map(Event::Workload)),
         };
         Touched { dataplane, nodes }
     }
 
-    fn project<K: Project>(&mut self, revision: u64, object: &Object, previous: Option<&Object>, there: bool) -> bool {
+    fn project<K: Project>(&mut self, at: Moment, object: &Object, previous: Option<&Object>, there: bool) -> bool {
         let project = |object, there| decode::<K>(object, there).as_ref().and_then(Project::project);
         let now = project(object, there);
         let before = previous.and_then(|previous| project(previous, true));
@@ -130,7 +130,7 @@ impl Boards {
         if before.is_some() && before == now {
             return false;
         }
-        self.journal.set(revision, key(K::KIND, object), now)
+        self.journal.set(at, key(K::KIND, object), now)
     }
 }
 

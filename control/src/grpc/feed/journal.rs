@@ -16,6 +16,22 @@ use skep_proto::dataplane::v1::{Deleted, Kind, WatchEvent};
 /// Deletions that are remembered; who has not seen the oldest ones needs everything anew.
 const MAX_DELETIONS: usize = 10_000;
 
+/// When something changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moment {
+    /// The store's revision.
+    pub(super) revision: u64,
+    /// Nanoseconds after the Unix epoch; 0 when that is not known.
+    pub(super) time: u64,
+}
+
+impl Moment {
+    /// A moment of which only the revision is known.
+    pub(super) fn past(revision: u64) -> Self {
+        Self { revision, time: 0 }
+    }
+}
+
 /// A place in the journal: the revision, and a number that counts all entries.
 pub(in super::super) type Position = (u64, u64);
 
@@ -31,8 +47,10 @@ pub(in super::super) struct Key {
 #[derive(Clone, Debug)]
 pub(in super::super) struct Entry {
     key: Arc<Key>,
-    /// The encoded [`WatchEvent`] without its revision: encoded once for all streams.
+    /// The encoded [`WatchEvent`] without its revision and time: encoded once for all streams.
     pub(in super::super) body: Bytes,
+    /// Nanoseconds after the Unix epoch; 0 when that is not known.
+    pub(in super::super) changed_at: u64,
     pub(in super::super) deleted: bool,
 }
 
@@ -73,7 +91,7 @@ impl Journal {
     }
 
     /// Notes an object's projection, or that there is none (any more). Says whether that is news.
-    pub(super) fn set(&mut self, revision: u64, key: Key, event: Option<Event>) -> bool {
+    pub(super) fn set(&mut self, at: Moment, key: Key, event: Option<Event>) -> bool {
         let before = self.positions.get(&key).copied();
         let present = before.is_some_and(|position| !self.deletions.contains(&position));
         if event.is_none() && !present {
@@ -89,9 +107,10 @@ impl Journal {
             let Key { kind, namespace, name } = Key::clone(&key);
             Event::Deleted(Deleted { kind: kind.into(), namespace, name })
         });
-        let position = (revision, self.next);
+        let position = (at.revision, self.next);
         self.next += 1;
-        self.view.entries.insert(position, Entry { key: Arc::clone(&key), body: body(event), deleted });
+        let entry = Entry { key: Arc::clone(&key), body: body(event), changed_at: at.time, deleted };
+        self.view.entries.insert(position, entry);
         self.positions.insert(key, position);
         if deleted {
             self.deletions.insert(position);
@@ -112,9 +131,9 @@ impl Journal {
     }
 }
 
-/// Encodes an event without its revision, which is put before it on the wire.
+/// Encodes an event without its revision and time, which are put before it on the wire.
 pub(in super::super) fn body(event: Event) -> Bytes {
-    WatchEvent { revision: 0, event: Some(event) }.encode_to_vec().into()
+    WatchEvent { event: Some(event), ..WatchEvent::default() }.encode_to_vec().into()
 }
 
 #[cfg(test)]
@@ -139,16 +158,16 @@ mod tests {
     fn only_the_last_change_of_an_object_is_kept() {
         let mut journal = Journal::new(1);
         for (revision, name) in [(2, "a"), (3, "b"), (4, "a")] {
-            assert!(journal.set(revision, key(name), namespace(name)));
+            assert!(journal.set(Moment::past(revision), key(name), namespace(name)));
         }
         let before = journal.view();
-        assert!(journal.set(5, key("b"), None));
-        assert!(!journal.set(6, key("b"), None), "it is gone already");
-        assert!(!journal.set(6, key("never"), None));
+        assert!(journal.set(Moment::past(5), key("b"), None));
+        assert!(!journal.set(Moment::past(6), key("b"), None), "it is gone already");
+        assert!(!journal.set(Moment::past(6), key("never"), None));
         let entry = |revision, name: &str, deleted| (revision, name.to_owned(), deleted);
         assert_eq!(names(&before), [entry(3, "b", false), entry(4, "a", false)]);
         assert_eq!(names(&journal.view()), [entry(4, "a", false), entry(5, "b", true)]);
-        assert!(journal.set(7, key("b"), namespace("b")));
+        assert!(journal.set(Moment::past(7), key("b"), namespace("b")));
         assert_eq!(names(&journal.view()), [entry(4, "a", false), entry(7, "b", false)]);
     }
 
@@ -158,8 +177,8 @@ mod tests {
         let total = MAX_DELETIONS as u64 + 3;
         for n in 0..total {
             let name = n.to_string();
-            journal.set(2 + 2 * n, key(&name), namespace(&name));
-            journal.set(3 + 2 * n, key(&name), None);
+            journal.set(Moment::past(2 + 2 * n), key(&name), namespace(&name));
+            journal.set(Moment::past(3 + 2 * n), key(&name), None);
         }
         let view = journal.view();
         assert_eq!(view.entries.len(), MAX_DELETIONS);

@@ -15,7 +15,7 @@ mod reference;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use skep_control_core::api::Status as ApiStatus;
 use tokio::sync::watch;
@@ -25,6 +25,7 @@ use tonic::Status;
 use crate::api::{Api, At, ListOptions, Object, WatchItem};
 
 pub(super) use boards::{Boards, Touched};
+use journal::Moment;
 pub(super) use journal::{Position, View, body};
 pub(super) use placement::Sent;
 pub(super) use reference::ObjectName;
@@ -173,14 +174,15 @@ impl Shared {
         for resource in boards::RESOURCES {
             let options = ListOptions { at: At::Exactly(start), ..ListOptions::default() };
             for object in &self.api.list(resource, "", &options).await?.items {
-                boards.set(object.revision, object, None, true);
+                boards.set(Moment::past(object.revision), object, None, true);
             }
         }
         let mut watch = self.api.watch_all(start).await?;
         // The first progress says that the present is reached.
         loop {
             match watch.next().await? {
-                WatchItem::Events(revision, events) => drop(boards.apply(revision, &events)),
+                // When they happened is not known any more.
+                WatchItem::Events(revision, events) => drop(boards.apply(Moment::past(revision), &events)),
                 WatchItem::Progress(revision) => break boards.advance(revision),
             }
         }
@@ -188,7 +190,8 @@ impl Shared {
         loop {
             match watch.next().await? {
                 WatchItem::Events(revision, events) => {
-                    let touched = self.change(|boards| boards.apply(revision, &events));
+                    let at = Moment { revision, time: unix_nanos() };
+                    let touched = self.change(|boards| boards.apply(at, &events));
                     self.signal(&touched);
                 }
                 WatchItem::Progress(revision) => self.change(|boards| boards.advance(revision)),
@@ -226,6 +229,12 @@ impl Shared {
             signal.send_modify(|count| *count += 1);
         }
     }
+}
+
+/// Nanoseconds after the Unix epoch; 0 with a clock that is before it.
+fn unix_nanos() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or_default()
 }
 
 /// The uid of an object, without parsing the rest of it into anything.

@@ -1,6 +1,6 @@
 //! The stream of what the dataplane must obey.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 use skep_proto::dataplane::v1::watch_event::Event;
@@ -31,13 +31,18 @@ fn brief(event: &WatchEvent) -> String {
 }
 
 /// The next event that is no progress.
-async fn next(stream: &mut Streaming<WatchEvent>) -> (String, u64) {
+async fn next_event(stream: &mut Streaming<WatchEvent>) -> WatchEvent {
     loop {
         let event = message(stream).await;
         if !matches!(event.event, Some(Event::Progress(_))) {
-            return (brief(&event), event.revision);
+            return event;
         }
     }
+}
+
+async fn next(stream: &mut Streaming<WatchEvent>) -> (String, u64) {
+    let event = next_event(stream).await;
+    (brief(&event), event.revision)
 }
 
 /// Reads up to the mark that the state is complete: what was sent, in the order of the alphabet, and the revision.
@@ -130,6 +135,56 @@ async fn the_whole_state_comes_first_and_then_each_change_once() {
         .modify("pods", Some(Subresource::Status), "default", "a", |pod| pod["status"]["phase"] = "Failed".into())
         .await;
     assert_eq!(next(&mut stream).await.0, "-Workload a");
+}
+
+fn unix_nanos() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos().try_into().unwrap()
+}
+
+/// The times of the objects up to the mark that the state is complete.
+async fn times_until_synced(stream: &mut Streaming<WatchEvent>) -> Vec<u64> {
+    let mut times = Vec::new();
+    loop {
+        let event = message(stream).await;
+        match event.event {
+            Some(Event::Synced(_)) => return times,
+            Some(Event::SnapshotBegin(_) | Event::Progress(_)) => assert_eq!(event.changed_at_unix_nanos, 0),
+            _ => times.push(event.changed_at_unix_nanos),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_says_when_it_was_seen_and_a_snapshot_does_not() {
+    let control = Control::start().await;
+    let mut stream = watch(&control, "n1", 0).await;
+    let (_, revision) = until_synced(&mut stream).await;
+    let before = unix_nanos();
+    control.create("services", "default", service("web")).await;
+    let event = next_event(&mut stream).await;
+    assert_eq!(brief(&event), "service web");
+    let created = event.changed_at_unix_nanos;
+    assert!((before..=unix_nanos()).contains(&created), "{created}");
+    control.delete("services", "default", "web").await;
+    let event = next_event(&mut stream).await;
+    assert_eq!(brief(&event), "-Service web");
+    assert!((created..=unix_nanos()).contains(&event.changed_at_unix_nanos));
+    control.create("services", "default", service("late")).await;
+    assert!(next_event(&mut stream).await.changed_at_unix_nanos >= created);
+
+    // Who was away learns how long it takes to reach it; who begins has nothing to compare with.
+    let mut resumed = watch(&control, "n1", revision).await;
+    let times = times_until_synced(&mut resumed).await;
+    assert!(times.len() == 2 && times.iter().all(|time| *time >= created), "{times:?}");
+    let mut snapshot = watch(&control, "n2", 0).await;
+    let times = times_until_synced(&mut snapshot).await;
+    assert!(times.len() > 2 && times.iter().all(|time| *time == 0), "{times:?}");
+
+    // A service that has just started cannot know.
+    drop((stream, resumed, snapshot));
+    let control = control.restart().await;
+    let mut resumed = watch(&control, "n1", revision).await;
+    assert_eq!(times_until_synced(&mut resumed).await, [0, 0]);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 use serde::Serialize;
 use serde_json::Value;
-use skep_abi::{Config, config_flags};
+use skep_abi::{Config, config_flags, map};
+use skep_agent_core::dataplane::{MapFill, Pressure, can_run_full};
 
 use crate::show;
 use crate::table::{Row, columns};
@@ -18,6 +19,8 @@ pub(crate) struct Status {
     pub(crate) closed_endpoints: usize,
     pub(crate) dropped_packets: u64,
     pub(crate) maps: Vec<MapRow>,
+    /// The maps that are nearly full.
+    pub(crate) nearly_full: Vec<MapFill>,
     /// The agent's own word; `None` when it does not answer.
     pub(crate) agent: Option<Value>,
 }
@@ -76,8 +79,6 @@ pub(crate) struct MapRow {
 impl MapRow {
     /// The map's type, by name.
     pub(crate) fn kind(name: &str) -> &'static str {
-        use skep_abi::map;
-
         match name {
             map::ORIGINS | map::FRAGMENTS | map::AFFINITY => "LRU hash",
             map::SERVICE_HITS => "per-CPU hash",
@@ -106,6 +107,28 @@ impl Row for MapRow {
             used.unwrap_or_default(),
         ]
     }
+}
+
+/// The maps that are nearly full: as the agent says, or else as the rows show. Connections that are over stay in `conntrack`
+/// until others need their place, so that its rows say nothing.
+pub(crate) fn nearly_full(agent: Option<&Value>, rows: &[MapRow]) -> Vec<MapFill> {
+    if let Some(said) = agent.and_then(|agent| agent.get("mapsNearlyFull")).and_then(Value::as_array) {
+        return said.iter().filter_map(read_fill).collect();
+    }
+    let known = rows.iter().filter(|row| can_run_full(row.name) && row.name != map::CONNTRACK);
+    let fills = known.filter_map(|row| {
+        Some(MapFill { map: row.name, entries: row.entries? as u64, capacity: u64::from(row.capacity) })
+    });
+    let mut pressure = Pressure::default();
+    pressure.observe(&fills.collect::<Vec<_>>());
+    pressure.nearly_full()
+}
+
+/// What the agent says of one map.
+fn read_fill(said: &Value) -> Option<MapFill> {
+    let name = said.get("map")?.as_str()?;
+    let map = map::ALL.into_iter().find(|known| *known == name)?;
+    Some(MapFill { map, entries: said.get("entries")?.as_u64()?, capacity: said.get("capacity")?.as_u64()? })
 }
 
 /// Addresses of the node in the settings.
@@ -144,6 +167,7 @@ impl Status {
         lines.push(("XDP", self.xdp_text()));
         lines.push(("dropped", format!("{} packets", self.dropped_packets)));
         lines.push(("agent", self.agent_text()));
+        lines.extend(self.nearly_full.iter().map(|fill| ("nearly full", fill.text())));
         let mut text: String = lines.into_iter().map(|(name, value)| format!("{name:15}{value}\n")).collect();
         text.push('\n');
         text.push_str(&columns(&self.maps));
@@ -206,6 +230,25 @@ mod tests {
     }
 
     #[test]
+    fn the_agent_says_which_maps_are_nearly_full_and_without_it_the_rows_do() {
+        let row = |name, entries| MapRow { name, kind: MapRow::kind(name), entries, capacity: 100 };
+        let rows = [
+            row(map::SLOTS, Some(90)),
+            row(map::BACKENDS, Some(89)),
+            row(map::CONNTRACK, Some(100)),
+            row(map::AFFINITY, Some(100)),
+            row(map::EVENTS, None),
+        ];
+        let fill = |map, entries| MapFill { map, entries, capacity: 100 };
+        assert_eq!(nearly_full(None, &rows), [fill(map::SLOTS, 90)]);
+        let agent = json!({"mapsNearlyFull": [{"map": "conntrack", "entries": 95, "capacity": 100}, {"map": "?"}]});
+        assert_eq!(nearly_full(Some(&agent), &rows), [fill(map::CONNTRACK, 95)]);
+        assert_eq!(nearly_full(Some(&json!({"mapsNearlyFull": []})), &rows), []);
+        // An agent that does not know of it.
+        assert_eq!(nearly_full(Some(&json!({})), &rows), [fill(map::SLOTS, 90)]);
+    }
+
+    #[test]
     fn the_status_is_a_page() {
         let mut status = Status {
             version: 1,
@@ -220,6 +263,7 @@ mod tests {
                 MapRow { name: "frontends", kind: MapRow::kind("frontends"), entries: Some(131), capacity: 131_072 },
                 MapRow { name: "events", kind: MapRow::kind("events"), entries: None, capacity: 262_144 },
             ],
+            nearly_full: vec![MapFill { map: "slots", entries: 91, capacity: 100 }],
             agent: Some(json!({"version": "0.1.0", "dataplane": {"synced": true, "problem": "map is full"}})),
         };
         assert_eq!(
@@ -235,6 +279,7 @@ half attached  9
 XDP            off
 dropped        3 packets
 agent          0.1.0, synced, map is full
+nearly full    map slots: 91 of 100 entries, 91% (--service-entries makes it larger)
 
 MAP         TYPE          ENTRIES   CAPACITY   USED
 frontends   hash          131       131072     0.0%

@@ -2,10 +2,13 @@ use std::collections::BTreeMap;
 
 use skep_abi::{
     Addr, Backend, Bits, Endpoint, Frontend, FrontendKey, NodeAddr, PeerKey, PortKey, PrefixKey, Route, RouteKey,
-    RuleList, RuleListKey, SlotKey, SourceRangeKey,
+    RuleList, RuleListKey, SlotKey, SourceRangeKey, map,
 };
 
 use super::{MapWrite, Write};
+
+/// Entries of each map that the agent owns, by its name.
+pub type MapCounts = [(&'static str, usize); 14];
 
 /// Contents of the maps that the agent owns. Keys of the LPM maps carry their prefix length in front.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,23 +44,31 @@ pub struct MapContents {
 }
 
 impl MapContents {
+    /// How many entries each map has, by its name.
+    #[must_use]
+    pub fn counts(&self) -> MapCounts {
+        [
+            (map::FRONTENDS, self.frontends.len()),
+            (map::SLOTS, self.slots.len()),
+            (map::BACKENDS, self.backends.len()),
+            (map::SOURCE_RANGES, self.source_ranges.len()),
+            (map::NODE_ADDRS, self.node_addrs.len()),
+            (map::ROUTES, self.routes.len()),
+            (map::ANNOUNCED, self.announced.len()),
+            (map::ENDPOINTS, self.endpoints.len()),
+            (map::IDENTITIES, self.identities.len()),
+            (map::IDENTITY_TAILS, self.identity_tails.len()),
+            (map::RULE_LISTS, self.rule_lists.len()),
+            (map::PEER_RULES, self.peer_rules.len()),
+            (map::PORT_RULES, self.port_rules.len()),
+            (map::PREFIXES, self.prefixes.len()),
+        ]
+    }
+
     /// How many entries these are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.frontends.len()
-            + self.slots.len()
-            + self.backends.len()
-            + self.source_ranges.len()
-            + self.node_addrs.len()
-            + self.routes.len()
-            + self.announced.len()
-            + self.endpoints.len()
-            + self.identities.len()
-            + self.identity_tails.len()
-            + self.rule_lists.len()
-            + self.peer_rules.len()
-            + self.port_rules.len()
-            + self.prefixes.len()
+        self.counts().iter().map(|(_, entries)| entries).sum()
     }
 
     /// Whether every map is empty.

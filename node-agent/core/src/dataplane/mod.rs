@@ -11,6 +11,7 @@
 //! emits the difference, so that a restart that finds nothing changed writes nothing.
 
 mod address;
+mod capacity;
 mod contents;
 mod endpoint;
 mod event;
@@ -22,6 +23,7 @@ mod nodes;
 mod object;
 mod policies;
 mod population;
+mod pressure;
 mod report;
 #[cfg(test)]
 mod samples;
@@ -31,7 +33,8 @@ mod staged;
 mod write;
 
 pub use address::{Cidr, Family, abi_addr};
-pub use contents::MapContents;
+pub use capacity::Capacities;
+pub use contents::{MapContents, MapCounts};
 pub use endpoint::{HostPort, LocalEndpoint};
 pub use event::{Change, Event};
 pub use identity::identity_hash;
@@ -43,6 +46,7 @@ pub use object::{
     ObjectRef, PodPeer, PolicyPeer, PolicyPort, PolicyPorts, PolicyRule, Protocol, Service, ServiceKind, ServicePort,
     Workload,
 };
+pub use pressure::{MapFill, Pressure, Turn, can_run_full};
 pub use report::{GoneBackend, HealthCheck};
 pub use selector::{Requirement, Selector};
 pub use write::{MapWrite, Write};

@@ -25,7 +25,7 @@ fn name(text: &str) -> Name {
 }
 
 fn apply(zone: &mut Zone, revision: u64, event: Wire) {
-    let event = proto::WatchEvent { revision, event: Some(event) };
+    let event = proto::WatchEvent { revision, event: Some(event), ..Default::default() };
     let change = Change::read(&event).unwrap_or_else(|refused| Some(refused.change()));
     if let Some(change) = change {
         zone.apply(revision, change);

@@ -13,5 +13,6 @@ mod cost;
 mod malformed;
 mod offload;
 mod refuse;
+mod resize;
 mod translate;
 mod world;

@@ -72,7 +72,7 @@ fn pinned(dir: &Path, name: &str) -> Option<PathBuf> {
 fn a_sum_that_the_card_made_stays_right() {
     let Some(world) = World::new() else { return };
     let [from_pod, to_pod] = ["skep_from_pod", "skep_to_pod"]
-        .map(|name| SchedClassifier::from_pin(pinned(&world.bpf_dir(), name).unwrap()).unwrap());
+        .map(|name| SchedClassifier::from_pin(pinned(&world.pins(), name).unwrap()).unwrap());
     for i in 0..2 {
         for (proto, port) in [(TCP, 80), (UDP, 53)] {
             let (service, backend, pod) = (at(VIP[i], port), at(OTHER[i], 8080), at(POD[i], 40000));

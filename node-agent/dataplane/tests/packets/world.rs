@@ -1,10 +1,9 @@
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use skep_abi::{Addr, Backend, BackendState, Config, Direction, Endpoint, Frontend, FrontendKey, Reason, SlotKey};
-use skep_dataplane::{Dataplane, Options, Trial};
+use skep_dataplane::{Dataplane, Error, Options, Trial};
 
 /// Test runs happen on the loopback interface.
 const IFINDEX: u32 = 1;
@@ -37,17 +36,21 @@ impl World {
         mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>).unwrap();
         let dir = tempfile::tempdir().unwrap();
         mount(Some("bpf"), dir.path(), Some("bpf"), MsFlags::empty(), None::<&str>).unwrap();
-        let config = Config { version: skep_abi::VERSION, ..Config::default() };
-        let options = Options { bpf_dir: dir.path().join("skep"), config, ..Options::default() };
-        let dataplane = Dataplane::open(&options).unwrap_or_else(|error| panic!("{error}"));
+        let dataplane = open(dir.path(), &[]).unwrap_or_else(|error| panic!("{error}"));
         let world = Self { dataplane, dir };
         world.dataplane.maps().endpoints.set(&IFINDEX, &endpoint()).unwrap();
         Some(world)
     }
 
-    /// Where programs and maps are pinned.
-    pub(crate) fn bpf_dir(&self) -> PathBuf {
-        self.dir.path().join("skep")
+    /// Opens the dataplane again, with maps of these sizes.
+    pub(crate) fn reopen(&mut self, capacities: &[(&'static str, u32)]) -> Result<(), Error> {
+        self.dataplane = open(self.dir.path(), capacities)?;
+        Ok(())
+    }
+
+    /// The directory of pins.
+    pub(crate) fn pins(&self) -> std::path::PathBuf {
+        self.dir.path().join(format!("skep/v{}", skep_abi::VERSION))
     }
 
     /// Changes the pod's entry.
@@ -120,6 +123,12 @@ impl Drop for World {
             unmounted.unwrap();
         }
     }
+}
+
+fn open(dir: &std::path::Path, capacities: &[(&'static str, u32)]) -> Result<Dataplane, Error> {
+    let config = Config { version: skep_abi::VERSION, ..Config::default() };
+    let capacities = capacities.iter().copied().collect();
+    Dataplane::open(&Options { bpf_dir: dir.join("skep"), config, capacities, ..Options::default() })
 }
 
 fn endpoint() -> Endpoint {

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use skep_dataplane::{Dataplane, Error, Maps};
+use skep_abi::map;
+use skep_dataplane::{Dataplane, Error, Maps, Options};
 
 use crate::stream::{ask, echo_server};
 use crate::world::{TCP, World, config, frontend_key, serve};
@@ -78,9 +79,17 @@ fn no_connection_is_missed_or_reset_while_programs_are_adopted_or_exchanged() {
         drop(world.open());
         println!("{} in {:?}", if same_object { "adopted" } else { "loaded and exchanged" }, started.elapsed());
     }
+    // What the hooks remember of sockets that are open is brought to maps of other sizes.
+    for size in [50_000, 20_000] {
+        let started = Instant::now();
+        let capacities = [(map::ORIGINS, size), (map::SLOTS, size), (map::FRONTENDS, size)].into();
+        drop(Dataplane::open(&Options { capacities, ..world.options() }).unwrap());
+        println!("maps of {size} entries in {:?}", started.elapsed());
+        assert_eq!(open.peer_addr().unwrap(), other);
+    }
     stop.store(true, Ordering::Relaxed);
     load.join().unwrap();
-    println!("{} connections during 5 restarts", count.load(Ordering::Relaxed));
+    println!("{} connections during 7 restarts", count.load(Ordering::Relaxed));
 
     open.write_all(b"still here").unwrap();
     let mut buffer = [0; 10];

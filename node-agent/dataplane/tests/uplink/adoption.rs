@@ -1,8 +1,10 @@
-use crate::lan::{Lan, MASQUERADE, Place, TCP, any};
+use skep_abi::map;
 
-#[test]
-fn a_restart_is_invisible() {
-    let Some(mut lan) = Lan::new(MASQUERADE) else { return };
+use crate::lan::{Lan, MASQUERADE, Place, TCP, any};
+use crate::machine::{Conversation, Machine};
+
+/// Conversations from outside with pods of both nodes, and of a pod with somebody outside.
+fn converse(lan: &Lan) -> ([Machine; 2], Vec<Conversation>) {
     let (here, there) = (lan.nodes[0].pod(1), lan.nodes[1].pod(1));
     let mut held = Vec::new();
     for v6 in [false, true] {
@@ -14,6 +16,13 @@ fn a_restart_is_invisible() {
         let server = lan.client.tcp_server((lan.client.addr(v6), 0).into());
         held.push(here.connect(server).unwrap().0);
     }
+    ([here, there], held)
+}
+
+#[test]
+fn a_restart_is_invisible() {
+    let Some(mut lan) = Lan::new(MASQUERADE) else { return };
+    let (_pods, mut held) = converse(&lan);
     let programs = lan.nodes[0].dataplane.programs();
     lan.nodes[0].restart();
     assert_eq!(lan.nodes[0].dataplane.programs(), programs);
@@ -45,4 +54,22 @@ fn without_an_uplink_the_programs_of_an_earlier_one_go() {
     lan.nodes[0].options.uplink = Some(lan.nodes[0].machine.ifindex("eth0"));
     lan.nodes[0].restart();
     lan.client.ask(lan.node_port(0, false)).unwrap();
+}
+
+#[test]
+fn connections_from_outside_and_to_it_go_on_when_their_maps_take_other_sizes() {
+    let Some(mut lan) = Lan::new(MASQUERADE) else { return };
+    let (_pods, mut held) = converse(&lan);
+    for (nat, conntrack) in [(1_000_000, 200_000), (4_000, 4_000), (524_288, 524_288)] {
+        lan.nodes[0].options.capacities = [(map::NAT, nat), (map::CONNTRACK, conntrack)].into();
+        lan.nodes[0].restart();
+        for conversation in &mut held {
+            conversation.go_on().unwrap();
+        }
+        held.push(lan.client.connect(lan.node_port(0, false)).unwrap().0);
+        let capacities = lan.nodes[0].dataplane.maps().capacities().unwrap();
+        for (name, capacity) in [(map::NAT, nat), (map::CONNTRACK, conntrack)] {
+            assert!(capacities.iter().any(|map| map.name == name && map.capacity == capacity), "{capacities:?}");
+        }
+    }
 }

@@ -90,7 +90,7 @@ fn a_snapshot_prunes_only_when_it_is_complete() {
 #[test]
 fn what_cannot_be_read_names_the_field() {
     let refused = |event: Wire| {
-        let event = proto::WatchEvent { revision: 1, event: Some(event) };
+        let event = proto::WatchEvent { revision: 1, event: Some(event), ..Default::default() };
         Change::read(&event).unwrap_err().to_string()
     };
     assert_eq!(

@@ -11,7 +11,7 @@ use crate::dataplane::{
 };
 
 fn read(event: proto::watch_event::Event) -> Result<Change, String> {
-    let wire = proto::WatchEvent { revision: 3, event: Some(event) };
+    let wire = proto::WatchEvent { revision: 3, event: Some(event), ..Default::default() };
     Event::try_from(wire).map(|event| event.change).map_err(|invalid| invalid.to_string())
 }
 
@@ -254,7 +254,8 @@ fn bad_policies_name_the_field_and_say_whom_they_select() {
     ];
     for (rule, error) in cases {
         let event = wire_policy(vec![proto::PolicyRule::default(), rule]);
-        let invalid = Event::try_from(proto::WatchEvent { revision: 3, event: Some(event) }).unwrap_err();
+        let invalid =
+            Event::try_from(proto::WatchEvent { revision: 3, event: Some(event), ..Default::default() }).unwrap_err();
         assert_eq!(invalid.to_string(), format!("NetworkPolicy ns/p: ingress[1].{error}"));
         assert_eq!(invalid.selects, Some(selector("app=web")));
     }
@@ -297,7 +298,7 @@ fn other_events() {
         read(proto::watch_event::Event::Deleted(deleted(99))),
         Err("event ns/x: kind: unknown kind 99".to_owned())
     );
-    let empty = proto::WatchEvent { revision: 3, event: None };
+    let empty = proto::WatchEvent { revision: 3, event: None, ..Default::default() };
     assert_eq!(Event::try_from(empty).unwrap_err().to_string(), "event at 3: event: required");
     let mut workload = proto::Workload { namespace: "ns".to_owned(), name: "x".to_owned(), ..Default::default() };
     assert_eq!(
