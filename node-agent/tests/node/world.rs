@@ -98,7 +98,9 @@ impl World {
         let cgroup2 = dir.path().join("cgroup2");
         fs::create_dir(&cgroup2).unwrap();
         run(&format!("mount -t cgroup2 cgroup2 {}", cgroup2.display()));
-        let cgroup = cgroup2.join(format!("skep-agent-test-{}", std::process::id()));
+        // Not by the number of this process: in a namespace of its own every test has the same.
+        let unique = dir.path().file_name().unwrap().to_string_lossy();
+        let cgroup = cgroup2.join(format!("skep-agent-test-{}", unique.trim_start_matches('.')));
         fs::create_dir(&cgroup).unwrap();
         let authority = Authority::new();
         authority.write_node(&dir.path().join("pki"), "n1", &["192.0.2.2".parse().unwrap()]);
