@@ -33,7 +33,6 @@ const END_TO_END: &[&str] = &[
     "node_failure",
     "control_crash",
     "bad_input",
-    "soak",
 ];
 
 impl Test {
