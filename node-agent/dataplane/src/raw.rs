@@ -66,7 +66,7 @@ pub(crate) fn stamp(name: &str, value: &[u8]) -> u64 {
     bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// Whether an entry is still of use at `now`. Connections stay in the map when they are over, until others need their place.
+/// Whether an entry is still of use at `now`. Connections stay in the map when they are over, until the next sweep.
 pub(crate) fn is_live(name: &str, value: &[u8], now: u64) -> bool {
     name != map::CONNTRACK || stamp(name, value) > now
 }

@@ -187,6 +187,8 @@ fn connections_that_are_over_need_no_room() {
     world.reopen(&[(map::CONNTRACK, 1_024)]).unwrap();
     let kept = world.dataplane.maps().conntrack.iter().unwrap();
     assert_eq!(kept.len(), known.len());
+    let swept = world.dataplane.conntrack_sweeper().unwrap().sweep(2).unwrap();
+    assert_eq!((swept.entries, swept.removed, swept.capacity), (known.len(), 0, 1_024));
     goes_on(&world, connection);
 }
 
